@@ -1,0 +1,1 @@
+"""The tensor IR: nodes, constructors, traversal, comparison."""

@@ -1,0 +1,275 @@
+"""The node base: a class body of annotations becomes an immutable, slotted, optionally interned node.
+
+Interned classes keep one live object for each combination of fields, so that identity is equality of
+form. The pool maps the fields to a weak reference; the node owns its children, so a child's identity
+cannot be reused while an entry that names it is alive.
+"""
+
+from __future__ import annotations
+
+import struct
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Literal, Protocol, dataclass_transform
+
+from tscript.support.errors import InternalError
+
+
+def derived(*, init: Literal[False] = False) -> Any:
+    """Declare a field that is computed from the others, by `_derive_<name>` of the class."""
+    return _DERIVED
+
+
+class _Marker:
+    pass
+
+
+_DERIVED = _Marker()
+_REQUIRED = _Marker()
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict that refuses to change. Hashable by identity of its values."""
+
+    def _refuse(self, *_: object, **__: object) -> Any:
+        raise TypeError("IR nodes are immutable; build a new one with the changed mapping instead")
+
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, Any]]]:
+        return FrozenDict, (dict(self),)
+
+
+def _as_tuple(value: Iterable[Any]) -> tuple[Any, ...]:
+    return value if type(value) is tuple else tuple(value)
+
+
+def _as_frozen(value: Mapping[str, Any] | None) -> FrozenDict:
+    return value if type(value) is FrozenDict else FrozenDict(value or {})
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(derived,))
+class NodeMeta(type):
+    """Turns annotations into slots and a generated constructor.
+
+    `interned=True` gives hash-consing. A field annotated `tuple[...]` accepts any iterable and one
+    annotated `Attrs` any mapping. A class may define `_coerce` (static; fields in, fields out),
+    `_check(self)` and, for derived fields, `_derive_<name>(self)`.
+    """
+
+    _fields: tuple[str, ...]
+    _all_fields: tuple[str, ...]
+
+    def __new__(
+        mcls,
+        name: str,
+        bases: tuple[type, ...],
+        ns: dict[str, Any],
+        *,
+        interned: bool = False,
+    ) -> NodeMeta:
+        own: dict[str, str] = {
+            k: str(v) for k, v in ns.get("__annotations__", {}).items() if "ClassVar" not in str(v)
+        }
+        defaults = {k: ns.pop(k) for k in own if k in ns}
+        inherited: dict[str, tuple[str, Any]] = {}
+        for base in reversed(bases):
+            inherited.update(getattr(base, "_field_info", {}))
+        taken = set(inherited)
+        info = {**inherited, **{k: (t, defaults.get(k, _REQUIRED)) for k, t in own.items()}}
+        # Required fields first, then own ones with defaults, then those a base declares (a span, say).
+        ordered = sorted(info.items(), key=lambda kv: 0 if kv[1][1] is _REQUIRED else 1 if kv[0] in own else 2)
+        ns["_field_info"] = dict(ordered)
+        ns["_fields"] = tuple(k for k, (_, d) in ordered if d is not _DERIVED)
+        ns["_derived"] = tuple(k for k, (_, d) in ordered if d is _DERIVED)
+        ns["__match_args__"] = ns["_fields"]
+        ns.setdefault("__slots__", tuple(k for k in own if k not in taken))
+        cls = super().__new__(mcls, name, bases, ns)
+        if ns["_field_info"] and "__init__" not in ns and "__new__" not in ns:
+            _generate(cls, interned)
+        return cls
+
+
+def _generate(cls: Any, interned: bool) -> None:
+    info: dict[str, tuple[str, Any]] = cls._field_info
+    env: dict[str, Any] = {"_as_tuple": _as_tuple, "_as_frozen": _as_frozen, "_ref": weakref.ref}
+    params: list[str] = []
+    body: list[str] = []
+    fields: tuple[str, ...] = cls._fields
+    for f in fields:
+        kind, default = info[f]
+        env[f"_set_{f}"] = getattr(cls, f).__set__
+        if default is _REQUIRED:
+            params.append(f)
+        else:
+            env[f"_default_{f}"] = default
+            params.append(f"{f}=_default_{f}")
+    if "_coerce" in dir(cls):
+        env["_coerce"] = cls._coerce
+        names = ", ".join(fields) + ("," if len(fields) == 1 else "")
+        body.append(f"{names} = _coerce({', '.join(fields)})")
+    for f in fields:
+        kind = info[f][0]
+        if kind.startswith("tuple["):
+            body.append(f"if type({f}) is not tuple: {f} = _as_tuple({f})")
+        elif kind == "Attrs":
+            body.append(f"{f} = _as_frozen({f})")
+    fill = [f"_set_{f}(self, {f})" for f in fields]
+    for f in cls._derived:
+        env[f"_set_{f}"] = getattr(cls, f).__set__
+        fill.append(f"_set_{f}(self, self._derive_{f}())")
+    if "_check" in dir(cls):
+        fill.append("self._check()")
+    if interned:
+        pool: dict[Any, weakref.ref[Any]] = {}
+        cls._pool = pool
+        env.update(_pool=pool, _get=pool.get, _new=object.__new__, _keyed=_keyed_ref, _drop=_dropper(pool))
+        key = "_key(" + ", ".join(fields) + ")" if "_key" in dir(cls) else "(" + ", ".join(fields) + ",)"
+        if "_key" in dir(cls):
+            env["_key"] = cls._key
+        lines = [
+            f"def __new__(cls, {', '.join(params)}):",
+            *body,
+            f"key = {key}",
+            "ref = _get(key)",
+            "if ref is not None:",
+            "    self = ref()",
+            "    if self is not None: return self",
+            "self = _new(cls)",
+            *fill,
+            "fresh = _keyed(self, _drop)",
+            "fresh.key = key",
+            # setdefault is atomic: when two threads build the same node, both get the first one.
+            "while True:",
+            "    kept = _pool.setdefault(key, fresh)",
+            "    if kept is fresh: return self",
+            "    other = kept()",
+            "    if other is not None: return other",
+            "    _drop(kept)",
+        ]
+    else:
+        lines = [f"def __init__(self, {', '.join(params)}):", *body, *fill]
+    source = lines[0] + "\n" + "\n".join("    " + line for line in lines[1:])
+    exec(compile(source, f"<constructor of {cls.__name__}>", "exec"), env)
+    made = env["__new__" if interned else "__init__"]
+    made.__qualname__ = f"{cls.__name__}.{made.__name__}"
+    setattr(cls, made.__name__, made)
+    if interned:
+        cls.__init__ = object.__init__  # a base's generated one must not run on a node from the pool
+
+
+class _keyed_ref(weakref.ref[Any]):
+    __slots__ = ("key",)
+    key: Any
+
+
+def _dropper(pool: dict[Any, weakref.ref[Any]]) -> Callable[[Any], None]:
+    def drop(ref: Any) -> None:
+        # Another thread may have put a new node under this key already.
+        if pool.get(ref.key) is ref:
+            pool.pop(ref.key, None)
+
+    return drop
+
+
+def float_key(value: float) -> bytes:
+    """Bits of a float: tells 0.0 from -0.0 and makes a NaN equal to itself."""
+    return struct.pack("<d", value)
+
+
+class ScriptPrinter(Protocol):
+    """What the printer package registers so that any node can print itself."""
+
+    def script(self, node: Any, options: Mapping[str, Any]) -> str:
+        """The text of `node`."""
+        ...
+
+    def show(self, node: Any, options: Mapping[str, Any]) -> None:
+        """Print `node` for a person."""
+        ...
+
+    def html(self, node: Any) -> str:
+        """Markup for notebooks."""
+        ...
+
+
+class _PrinterSlot:
+    printer: ScriptPrinter | None = None
+
+
+def register_printer(printer: ScriptPrinter) -> None:
+    """Install the printer; called once, when `tscript.printer` is imported."""
+    _PrinterSlot.printer = printer
+
+
+def _printer() -> ScriptPrinter:
+    if _PrinterSlot.printer is None:
+        raise InternalError("the printer is not loaded; import tscript first")
+    return _PrinterSlot.printer
+
+
+class Scriptable:
+    """What prints as script: `script()`, `show()`, `str()`, and markup in notebooks."""
+
+    __slots__ = ()
+
+    def script(self, **options: Any) -> str:
+        """The program text; options are those of `tscript.printer.PrintOptions`.
+
+        >>> import tscript
+        >>> (tscript.tir.Var("n", "int32") + 1).script()
+        'n + 1'
+        """
+        return _printer().script(self, options)
+
+    def show(self, style: str | None = None, black_format: bool | None = None, **options: Any) -> None:
+        """Print highlighted text (markup in a notebook, plain text into a pipe)."""
+        _printer().show(self, {"style": style, "black_format": black_format, **options})
+
+    def __str__(self) -> str:
+        return self.script()
+
+    def __repr__(self) -> str:
+        return self.script()
+
+    def _repr_html_(self) -> str:
+        return _printer().html(self)
+
+
+class Node(Scriptable, metaclass=NodeMeta):
+    """Base of everything in the IR. Immutable; compared by identity (see `structural_equal`)."""
+
+    __slots__: ClassVar[tuple[str, ...]] = ("__weakref__",)
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(
+            f"{type(self).__name__}.{name} cannot be changed: IR nodes are immutable; "
+            f"use node.replace({name}=...) to get a changed copy"
+        )
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted: IR nodes are immutable")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, f) for f in type(self)._fields)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self
+
+    def same_as(self, other: object) -> bool:
+        """Whether both are the same object."""
+        return self is other
+
+    def replace(self, **changes: Any) -> Any:
+        """A copy with some fields changed; the same object when nothing changes."""
+        cls = type(self)
+        unknown = [k for k in changes if k not in cls._fields]
+        if unknown:
+            raise TypeError(f"{cls.__name__} has no field {unknown[0]!r}; it has {', '.join(cls._fields)}")
+        if all(getattr(self, k) is v for k, v in changes.items()):
+            return self
+        return cls(**{f: changes[f] if f in changes else getattr(self, f) for f in cls._fields})

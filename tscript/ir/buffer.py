@@ -1,0 +1,247 @@
+"""Buffers: typed, shaped views of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from tscript.ir.base import Node
+from tscript.ir.construct import add, call_intrin, cast, convert, floordiv, int_div_exact, mul, simple_sub
+from tscript.ir.dtype import BOOL, INT32, DataType
+from tscript.ir.expr import BufferLoad, ExprLike, IntImm, PointerType, PrimExpr, PrimType, Ramp, Range, Var
+from tscript.ir.stmt import BufferRegion, BufferStore
+from tscript.support.span import Span
+
+AccessMask = {"r": 1, "w": 2, "rw": 3, "wr": 3}
+
+
+class Buffer(Node):
+    """A view of memory: `shape` elements of `dtype` at pointer `data`.
+
+    Fields: `data` (pointer variable), `dtype`, `shape`, `strides` (elements; empty = row-major and
+    compact), `elem_offset` (elements), `name`, `data_alignment` (bytes), `offset_factor` (elem_offset is
+    a multiple of it), `buffer_type` (1 plain, 2 broadcasting), `axis_separators`.
+    """
+
+    data: Var
+    dtype: DataType
+    shape: tuple[PrimExpr, ...]
+    strides: tuple[PrimExpr, ...]
+    elem_offset: PrimExpr
+    name: str
+    data_alignment: int = 64
+    offset_factor: int = 1
+    buffer_type: int = 1
+    axis_separators: tuple[IntImm, ...] = ()
+    span: Span | None = None
+
+    @staticmethod
+    def _coerce(data: Var, dtype: str, *rest: Any) -> tuple[Any, ...]:
+        return data, DataType(dtype), *rest
+
+    def _check(self) -> None:
+        if self.strides and len(self.strides) != len(self.shape):
+            raise ValueError(f"buffer {self.name} has {len(self.shape)} dimensions but {len(self.strides)} strides")
+        for what, values in (("shape", self.shape), ("strides", self.strides)):
+            for v in values:
+                if not v.dtype.is_integer or v.dtype.lanes != 1:
+                    raise TypeError(f"the {what} of buffer {self.name} holds {v} of type {v.dtype!s}; integers are needed")
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def scope(self) -> str:
+        """The storage scope: "global", "shared", "local", ..."""
+        annotation = self.data.type_annotation
+        return annotation.storage_scope if isinstance(annotation, PointerType) else "global"
+
+    def __getitem__(self, key: Any) -> Any:
+        return subscript(self, key)
+
+    def __setitem__(self, key: Any, value: ExprLike) -> NoReturn:
+        raise TypeError(
+            f"a store to buffer {self.name} is a statement of a kernel: "
+            "write it in a function decorated with @T.prim_func (or use T.buffer_store)"
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(f"buffer {self.name} cannot be iterated over; loop over its indices")
+
+    def vload(self, begin: Sequence[ExprLike] | ExprLike, dtype: str | None = None, predicate: PrimExpr | None = None) -> PrimExpr:
+        """A load of a vector of type `dtype` that starts at `begin` and runs along the last dimension."""
+        return BufferLoad(self, self._vector_indices(begin, dtype), predicate)
+
+    def vstore(self, begin: Sequence[ExprLike] | ExprLike, value: ExprLike, predicate: PrimExpr | None = None) -> BufferStore:
+        """A store of a vector that starts at `begin` and runs along the last dimension."""
+        expr = convert(value)
+        return BufferStore(self, expr, self._vector_indices(begin, expr.dtype), predicate)
+
+    def _vector_indices(self, begin: Sequence[ExprLike] | ExprLike, dtype: str | None) -> tuple[PrimExpr, ...]:
+        starts = [convert(b) for b in (begin if isinstance(begin, (tuple, list)) else [begin])]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        lanes = DataType(dtype).lanes // self.dtype.lanes if dtype is not None else 1
+        if lanes > 1 and starts[-1].dtype.lanes == 1:
+            starts[-1] = Ramp(starts[-1], IntImm(starts[-1].dtype, 1), lanes)
+        return tuple(starts)
+
+    def access_ptr(
+        self,
+        access_mask: str | int,
+        ptr_type: str = "handle",
+        content_lanes: int = 1,
+        offset: ExprLike = 0,
+        extent: ExprLike | None = None,
+    ) -> PrimExpr:
+        """A pointer to the elements from `offset` on, for an intrinsic that reads ("r"), writes ("w") or both ("rw")."""
+        if isinstance(access_mask, str):
+            if access_mask not in AccessMask:
+                raise ValueError(f"unknown access mask {access_mask!r}; choose from 'r', 'w', 'rw'")
+            access_mask = AccessMask[access_mask]
+        start = add(self.elem_offset, offset)
+        size: PrimExpr = convert(1)
+        if extent is not None:
+            size = convert(extent)
+        else:
+            if self.strides:
+                size = mul(self.strides[0], self.shape[0])
+            else:
+                for s in self.shape:
+                    size = mul(size, s)
+            size = simple_sub(size, convert(offset))
+        dtype = self.dtype
+        if content_lanes > 1:
+            size = int_div_exact(size, content_lanes)
+            start = floordiv(start, content_lanes)
+            dtype = dtype.with_lanes(dtype.lanes * content_lanes)
+        return call_intrin(
+            ptr_type, "tir.tvm_access_ptr", call_intrin(dtype, "tir.type_annotation"), self.data, start, size, access_mask
+        )
+
+    def offset_of(self, indices: Iterable[ExprLike]) -> PrimExpr:
+        """The element offset, from `data`, of the element at `indices`."""
+        total: PrimExpr = self.elem_offset
+        for index, stride in zip([convert(i) for i in indices], self.effective_strides(), strict=True):
+            total = add(total, mul(index, stride))
+        return total
+
+    def effective_strides(self) -> tuple[PrimExpr, ...]:
+        """`strides`, or those of a compact row-major layout when there are none."""
+        if self.strides or not self.shape:
+            return self.strides
+        result: list[PrimExpr] = [IntImm(self.shape[-1].dtype, 1)]
+        for extent in reversed(self.shape[1:]):
+            result.append(mul(extent, result[-1]))
+        return tuple(reversed(result))
+
+    def full_region(self) -> BufferRegion:
+        """The region of all elements."""
+        return BufferRegion(self, tuple(Range.from_min_extent(IntImm(s.dtype, 0), s) for s in self.shape))
+
+
+def subscript(buffer: Buffer, key: Any) -> BufferLoad | BufferRegion:
+    """What `buffer[key]` means: a load; with a slice and no step, a region; with a step, a vector load."""
+    keys: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)
+    if len(keys) != buffer.ndim:
+        raise ValueError(
+            f"Buffer {buffer.name} is {buffer.ndim}-dimensional, "
+            f"cannot be indexed with the {len(keys)}-dimensional indices provided."
+        )
+    if any(isinstance(k, slice) and k.step is None for k in keys):
+        return BufferRegion(buffer, tuple(_as_range(buffer, d, k) for d, k in enumerate(keys)))
+    return BufferLoad(buffer, tuple(_as_index(buffer, d, k) for d, k in enumerate(keys)))
+
+
+def _bounds(buffer: Buffer, dim: int, key: slice) -> tuple[PrimExpr, PrimExpr]:
+    start = IntImm(buffer.shape[dim].dtype, 0) if key.start is None else convert(key.start)
+    stop = buffer.shape[dim] if key.stop is None else convert(key.stop)
+    return start, stop
+
+
+def _as_range(buffer: Buffer, dim: int, key: Any) -> Range:
+    if isinstance(key, slice):
+        if key.step is not None and key.step != 1:
+            raise ValueError(f"a region of {buffer.name} takes no step other than 1")
+        start, stop = _bounds(buffer, dim, key)
+        return Range.from_min_extent(start, simple_sub(stop, start))
+    index = _integer(buffer, dim, key)
+    return Range.from_min_extent(index, IntImm(index.dtype.element, 1))
+
+
+def _as_index(buffer: Buffer, dim: int, key: Any) -> PrimExpr:
+    if not isinstance(key, slice):
+        return _integer(buffer, dim, key)
+    start, stop = _bounds(buffer, dim, key)
+    step = convert(key.step)
+    lanes = floordiv(simple_sub(add(stop, simple_sub(step, convert(1))), start), step)
+    if not isinstance(lanes, IntImm):
+        raise ValueError(f"a vector of {buffer.name} needs a constant number of lanes, not {lanes}")
+    if lanes.value < 1:
+        raise ValueError(f"the slice of {buffer.name} is empty")
+    return start if lanes.value == 1 else Ramp(start, cast(step, start.dtype), lanes.value)
+
+
+def _integer(buffer: Buffer, dim: int, key: Any) -> PrimExpr:
+    if isinstance(key, (float, str)) or key is None:
+        raise TypeError(f"subscript {dim} of {buffer.name} is {key!r}; subscripts are integers")
+    index = convert(key)
+    if not (index.dtype.is_integer or index.dtype.is_bool):
+        raise TypeError(f"subscript {dim} of {buffer.name} is {index.dtype!s}; subscripts are integers")
+    return index
+
+
+def decl_buffer(
+    shape: Sequence[ExprLike] | ExprLike,
+    dtype: str = "float32",
+    name: str = "buffer",
+    data: Var | None = None,
+    strides: Sequence[ExprLike | str] | None = None,
+    elem_offset: ExprLike | None = None,
+    scope: str = "",
+    data_alignment: int = -1,
+    offset_factor: int = 0,
+    buffer_type: str = "",
+    axis_separators: Sequence[int | IntImm] | None = None,
+    span: Span | None = None,
+) -> Buffer:
+    """A new buffer, with the defaults of `tir.decl_buffer`.
+
+    `shape` is one integer or a sequence. A text in `strides` makes a new variable. `offset_factor`
+    without `elem_offset` makes a variable `elem_offset`. Raises TypeError or ValueError for a wrong type
+    of dimension, or strides of another rank.
+
+    >>> decl_buffer((4, 8), "int8", name="A").scope()
+    'global'
+    """
+    dims: list[ExprLike] = list(shape) if isinstance(shape, (tuple, list)) else [shape]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    extents = tuple(_dimension(name, d) for d in dims)
+    kind = DataType(dtype)
+    index_dtype = extents[0].dtype if extents else INT32
+    if data is None:
+        element = DataType("int8").with_lanes(kind.lanes) if kind.element is BOOL else kind
+        data = Var(name, PointerType(PrimType(element), scope or "global"))
+    steps = tuple(Var(s, index_dtype) if isinstance(s, str) else _dimension(name, s) for s in strides or ())
+    if elem_offset is None:
+        offset: PrimExpr = Var("elem_offset", index_dtype) if offset_factor != 0 else IntImm(index_dtype, 0)
+    else:
+        offset = convert(elem_offset)
+    separators = tuple(s if isinstance(s, IntImm) else IntImm("int32", s) for s in axis_separators or ())
+    return Buffer(
+        data,
+        kind,
+        extents,
+        steps,
+        offset,
+        name,
+        data_alignment if data_alignment > 0 else 64,
+        offset_factor if offset_factor > 0 else 1,
+        2 if buffer_type in ("auto", "auto_broadcast") else 1,
+        separators,
+        span,
+    )
+
+
+def _dimension(name: str, value: ExprLike) -> PrimExpr:
+    if isinstance(value, bool) or not isinstance(value, (int, PrimExpr)):
+        raise TypeError(f"dimension {value!r} of buffer {name} is a {type(value).__name__}; dimensions are integers")
+    return convert(value)

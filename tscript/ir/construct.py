@@ -1,0 +1,557 @@
+"""Constructors that convert, promote and fold: what Python's operators and the functions of `T` build with.
+
+Folding follows `semantics` and happens in the operand's type. Beyond constants only identities that
+hold for every value are used, so nothing here can change a result (NaN and -0.0 included).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tscript.ir import expr as ex
+from tscript.ir import semantics
+from tscript.ir.base import FrozenDict, Node
+from tscript.ir.dtype import BOOL, FLOAT32, INT32, INT64, DataType, int_range
+from tscript.ir.expr import Broadcast, Call, Cast, ExprLike, FloatImm, IntImm, Op, Operators, PrimExpr, StringImm
+from tscript.ir.linear import difference, from_linear
+from tscript.ir.ops import FLOAT_ONLY
+
+Number = int | float
+
+
+# -- constants and conversion ---------------------------------------------------------------------
+
+
+def const(value: Number | str | np.generic, dtype: str | None = None) -> PrimExpr:
+    """A constant. Without `dtype`: bool for bools, int32 (int64 if too large) for ints, float32 for floats.
+
+    Raises ValueError for an integer that does not fit, TypeError for what is no number.
+
+    >>> const(3, "int8").dtype
+    'int8'
+    """
+    if isinstance(value, np.generic):
+        dtype = str(value.dtype) if dtype is None else dtype
+        value = value.item()
+    if isinstance(value, str):
+        if value not in ("inf", "-inf", "nan"):
+            raise ValueError(f"{value!r} is no number; the texts 'inf', '-inf' and 'nan' are")
+        value = float(value)
+    kind = _natural_dtype(value) if dtype is None else DataType(dtype)
+    if kind.lanes != 1:
+        return Broadcast(const(value, kind.element), kind.lanes)
+    if kind.is_float:
+        return FloatImm(kind, float(value))
+    if kind.is_bool:
+        return IntImm(kind, int(bool(value)))
+    if not kind.is_integer:
+        raise TypeError(f"there are no constants of type {kind!s}")
+    if isinstance(value, float):
+        if value != value or math.isinf(value) or value != int(value):
+            raise TypeError(f"{value!r} is no integer; write a cast to make it {kind!s}")
+        value = int(value)
+    return IntImm(kind, value)
+
+
+def _natural_dtype(value: Number) -> DataType:
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, float):
+        return FLOAT32
+    if not isinstance(value, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"{value!r} is a {type(value).__name__}, not a number")
+    low, high = int_range(INT32)
+    if low <= value <= high:
+        return INT32
+    low, high = int_range(INT64)
+    if low <= value <= high:
+        return INT64
+    raise ValueError(f"{value} is beyond int64; give the type, as in T.uint64({value})")
+
+
+def convert(value: Any) -> PrimExpr:
+    """A Python number, NumPy scalar or text as an expression; expressions as they are.
+
+    Raises TypeError for anything else.
+    """
+    if isinstance(value, PrimExpr):
+        return value
+    if isinstance(value, str):
+        return StringImm(value)
+    if isinstance(value, (bool, int, float, np.generic)):
+        return const(value)
+    as_expr = getattr(value, "as_expr", None)
+    if callable(as_expr):
+        return as_expr()  # pyright: ignore[reportReturnType]
+    if isinstance(value, ex.IterVar):
+        return value.var
+    raise TypeError(f"a {type(value).__name__} cannot be used as a scalar value")
+
+
+def convert_attr(value: Any) -> Any:
+    """An attribute value in the form the IR keeps."""
+    if isinstance(value, (bool, int, float, np.generic)):
+        return const(value)
+    if isinstance(value, StringImm):
+        return value.value
+    if isinstance(value, (list, tuple)):
+        return tuple(convert_attr(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, Mapping):
+        return FrozenDict({k: convert_attr(v) for k, v in value.items()})  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if value is None or isinstance(value, (str, Node, np.ndarray)):
+        return value
+    raise TypeError(f"a {type(value).__name__} cannot be the value of an attribute")
+
+
+def is_const_int(e: object, value: int) -> bool:
+    """Whether `e` is the integer constant `value`."""
+    return isinstance(e, IntImm) and e.value == value
+
+
+def cast(value: ExprLike, dtype: str) -> PrimExpr:
+    """`value` converted to `dtype`; constants fold, and a scalar is broadcast to a vector type."""
+    e, target = convert(value), DataType(dtype)
+    if e.dtype is target:
+        return e
+    if target.lanes != e.dtype.lanes:
+        if e.dtype.lanes != 1:
+            raise TypeError(f"cannot cast {e.dtype!s} to {target!s}: the lanes differ")
+        return Broadcast(cast(e, target.element), target.lanes)
+    if isinstance(e, (IntImm, FloatImm)) and (target.is_float or target.is_integer or target.is_bool):
+        number = rounded(e)
+        return const(semantics.convert_value(e.dtype, target, number), target)
+    if isinstance(e, Broadcast):
+        return Broadcast(cast(e.value, target.element), e.lanes)
+    if target.is_handle or e.dtype.is_handle:
+        raise TypeError(f"cannot cast {e.dtype!s} to {target!s}; use T.reinterpret")
+    return Cast(target, e)
+
+
+def rounded(e: IntImm | FloatImm) -> Number:
+    """The number a constant stands for: a float's value rounded to its type."""
+    return e.value if isinstance(e, IntImm) else semantics.round_float(e.dtype, e.value)
+
+
+# -- promotion ------------------------------------------------------------------------------------
+
+
+def promote(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
+    """Both operands in their common type (and lanes).
+
+    A Python float beside a float expression takes that expression's type. Otherwise: wider of two
+    floats, float over integer, wider of two integers, unsigned over signed of the same width.
+    """
+    x, y = _convert_pair(a, b)
+    if x.dtype is y.dtype:
+        return x, y
+    x, y = match_lanes(x, y)
+    s, t = x.dtype, y.dtype
+    if s is t:
+        return x, y
+    for side in (s, t):
+        if side.is_handle or side.code == "void":
+            raise TypeError(f"a value of type {side!s} takes no arithmetic")
+    target = _wider(s, t)
+    return cast(x, target), cast(y, target)
+
+
+def _convert_pair(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
+    if isinstance(a, float) and isinstance(b, PrimExpr) and b.dtype.is_float:
+        return const(a, b.dtype.element), b
+    if isinstance(b, float) and isinstance(a, PrimExpr) and a.dtype.is_float:
+        return a, const(b, a.dtype.element)
+    return convert(a), convert(b)
+
+
+def match_lanes(x: PrimExpr, y: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Both operands with the same number of lanes: a scalar is broadcast."""
+    m, n = x.dtype.lanes, y.dtype.lanes
+    if m == n:
+        return x, y
+    if m == 1:
+        return Broadcast(x, n), y
+    if n == 1:
+        return x, Broadcast(y, m)
+    raise TypeError(f"vectors of {m} and {n} lanes cannot be combined")
+
+
+def _wider(s: DataType, t: DataType) -> DataType:
+    if s.is_float or t.is_float:
+        if s.is_float and t.is_float:
+            if s.bits == t.bits:
+                raise TypeError(f"{s!s} and {t!s} have no common type; cast one of them")
+            return s if s.bits > t.bits else t
+        return s if s.is_float else t
+    if s.is_bool or t.is_bool:
+        return t if s.is_bool else s
+    if s.code == t.code or s.bits != t.bits:
+        return s if s.bits > t.bits else t
+    return s if s.is_uint else t
+
+
+# -- arithmetic -----------------------------------------------------------------------------------
+
+
+def _fold(node: type[ex.ArithExpr], x: PrimExpr, y: PrimExpr) -> PrimExpr | None:
+    """The constant result of two constants. Floats below 32 bits are left to run time."""
+    if isinstance(x, IntImm) and isinstance(y, IntImm):
+        return IntImm(x.dtype, int(semantics.arith(node.__name__, x.dtype, x.value, y.value)))
+    if isinstance(x, FloatImm) and isinstance(y, FloatImm) and x.dtype.bits >= 32:
+        return FloatImm(x.dtype, float(semantics.arith(node.__name__, x.dtype, rounded(x), rounded(y))))
+    return None
+
+
+def _arith_operands(what: str, a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
+    x, y = promote(a, b)
+    if x.dtype.is_bool:
+        # As in Python, bools count as integers; the sum of two bools would not fit in one.
+        x, y = cast(x, INT32.with_lanes(x.dtype.lanes)), cast(y, INT32.with_lanes(y.dtype.lanes))
+    if not (x.dtype.is_float or x.dtype.is_integer):
+        raise TypeError(f"{what} takes numbers, not {x.dtype!s}")
+    return x, y
+
+
+def add(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """`a + b`, promoted and folded."""
+    x, y = _arith_operands("+", a, b)
+    if is_const_int(x, 0):
+        return y
+    if is_const_int(y, 0):
+        return x
+    return _fold(ex.Add, x, y) or ex.Add(x, y)
+
+
+def sub(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """`a - b`, promoted and folded."""
+    x, y = _arith_operands("-", a, b)
+    if is_const_int(y, 0):
+        return x
+    return _fold(ex.Sub, x, y) or ex.Sub(x, y)
+
+
+def _is_one(e: PrimExpr) -> bool:
+    return isinstance(e, (IntImm, FloatImm)) and e.value == 1
+
+
+def _is_zero(e: PrimExpr) -> bool:
+    return isinstance(e, (IntImm, FloatImm)) and e.value == 0
+
+
+def _is_finite(e: PrimExpr) -> bool:
+    """Whether no value of `e` is infinite or NaN, as its form shows."""
+    return not e.dtype.is_float or (isinstance(e, Cast) and not e.value.dtype.is_float and e.dtype.bits >= 32)
+
+
+def mul(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """`a * b`, promoted and folded."""
+    x, y = _arith_operands("*", a, b)
+    folded = _fold(ex.Mul, x, y)
+    if folded is not None:
+        return folded
+    if _is_one(x):
+        return y
+    if _is_one(y):
+        return x
+    if _is_zero(x) and _is_finite(y):
+        return x
+    if _is_zero(y) and _is_finite(x):
+        return y
+    return ex.Mul(x, y)
+
+
+def _check_divisor(y: PrimExpr) -> None:
+    if is_const_int(y, 0) or (isinstance(y, Broadcast) and is_const_int(y.value, 0)):
+        raise ZeroDivisionError("Divide by zero")
+
+
+def div(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """`a / b` of floats. Two integers raise TypeError, since the rounding would be a guess."""
+    x, y = promote(a, b)
+    if not x.dtype.is_float:
+        raise TypeError(
+            "ambiguous division of integers: use `//` (T.floordiv) to round down or T.truncdiv to round toward zero"
+        )
+    if isinstance(y, FloatImm) and y.value == 1:
+        return x
+    return _fold(ex.Div, x, y) or ex.Div(x, y)
+
+
+def _int_division(node: type[ex.ArithExpr], a: ExprLike, b: ExprLike) -> PrimExpr:
+    x, y = _arith_operands("division", a, b)
+    remainder = node in (ex.Mod, ex.FloorMod)
+    if x.dtype.is_float:
+        if node is ex.Div:
+            raise TypeError("T.truncdiv takes integers; use `/` for floats")
+        if not remainder and isinstance(y, FloatImm) and y.value == 0:
+            return node(x, y)
+        return _fold(node, x, y) or node(x, y)
+    _check_divisor(y)
+    folded = _fold(node, x, y)
+    if folded is not None:
+        return folded
+    if is_const_int(x, 0):
+        return x
+    if is_const_int(y, 1):
+        return IntImm(x.dtype, 0) if remainder else x
+    return node(x, y)
+
+
+def truncdiv(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """Integer quotient rounded toward zero, as in C. Raises ZeroDivisionError for a constant 0."""
+    return _int_division(ex.Div, a, b)
+
+
+def truncmod(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """Remainder of `truncdiv`: it has the sign of `a`."""
+    return _int_division(ex.Mod, a, b)
+
+
+def floordiv(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """Quotient rounded down, as Python's `//`. Raises ZeroDivisionError for a constant 0."""
+    return _int_division(ex.FloorDiv, a, b)
+
+
+def floormod(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """Remainder of `floordiv`, as Python's `%`: it has the sign of `b`."""
+    return _int_division(ex.FloorMod, a, b)
+
+
+def ceildiv(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """Quotient rounded up: `(a + b - 1) // b` where `b` is seen to be positive, else `-(-a // b)`."""
+    x, y = _arith_operands("ceildiv", a, b)
+    if isinstance(y, ex.SizeVar) or y.dtype.is_uint or (isinstance(y, IntImm) and y.value > 0):
+        return floordiv(sub(add(x, y), 1), y)
+    return sub(const(0, x.dtype), floordiv(sub(const(0, x.dtype), x), y))
+
+
+def neg(a: ExprLike) -> PrimExpr:
+    """`-a`, which is `a * -1`."""
+    e = convert(a)
+    if e.dtype.is_uint:
+        return sub(const(0, e.dtype), e)
+    if e.dtype.is_float:
+        return mul(e, const(-1.0, e.dtype.element))
+    return mul(e, const(-1, e.dtype.element) if e.dtype.is_int else -1)
+
+
+def min_(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """The smaller value; NaN if either is NaN."""
+    x, y = promote(a, b)
+    return x if x is y else _fold(ex.Min, x, y) or ex.Min(x, y)
+
+
+def max_(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """The larger value; NaN if either is NaN."""
+    x, y = promote(a, b)
+    return x if x is y else _fold(ex.Max, x, y) or ex.Max(x, y)
+
+
+def simple_sub(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """`a - b` with equal terms cancelled: the extent of a range given by its ends."""
+    x, y = promote(a, b)
+    if not x.dtype.is_int:
+        return sub(x, y)
+    return from_linear(difference(x, y), x.dtype)
+
+
+def int_div_exact(a: PrimExpr, by: int) -> PrimExpr:
+    """`a // by` where the division is known to leave no rest."""
+    return floordiv(a, by)
+
+
+# -- comparison and logic -------------------------------------------------------------------------
+
+
+def compare_operands(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
+    """Operands of a comparison: a Python number takes the other side's type; otherwise types promote."""
+    if isinstance(a, PrimExpr) and not isinstance(b, PrimExpr):
+        b = _like(b, a)
+    elif isinstance(b, PrimExpr) and not isinstance(a, PrimExpr):
+        a = _like(a, b)
+    return promote(a, b)
+
+
+def _like(value: Any, other: PrimExpr) -> PrimExpr:
+    dtype = other.dtype.element
+    if isinstance(value, float) and not dtype.is_float:
+        return const(value)
+    if isinstance(value, (bool, int, float)) and (dtype.is_float or dtype.is_integer or dtype.is_bool):
+        low, high = (0, 0) if dtype.is_float else int_range(dtype)
+        return const(value, dtype) if dtype.is_float or low <= value <= high else const(value)
+    return convert(value)
+
+
+def compare(node: type[ex.CmpExpr], a: ExprLike, b: ExprLike) -> PrimExpr:
+    """The comparison `node`, folded for constants."""
+    x, y = compare_operands(a, b)
+    if isinstance(x, (IntImm, FloatImm)) and isinstance(y, (IntImm, FloatImm)):
+        return IntImm(BOOL, int(semantics.COMPARE[node.__name__](rounded(x), rounded(y))))
+    return node(x, y)
+
+
+def _equality(node: type[ex.CmpExpr], a: ExprLike, b: Any) -> Any:
+    if not isinstance(b, (PrimExpr, bool, int, float, np.generic)):
+        return NotImplemented
+    return compare(node, a, b)  # pyright: ignore[reportArgumentType]
+
+
+def and_(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """Both; folded where one side is constant."""
+    x, y = match_lanes(_as_bool(a), _as_bool(b))
+    if isinstance(x, IntImm):
+        return y if x.value else x
+    if isinstance(y, IntImm):
+        return x if y.value else y
+    return ex.And(x, y)
+
+
+def or_(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """Either; folded where one side is constant."""
+    x, y = match_lanes(_as_bool(a), _as_bool(b))
+    if isinstance(x, IntImm):
+        return x if x.value else y
+    if isinstance(y, IntImm):
+        return y if y.value else x
+    return ex.Or(x, y)
+
+
+def not_(a: ExprLike) -> PrimExpr:
+    """Negation; folded for a constant."""
+    x = _as_bool(a)
+    return IntImm(BOOL, 1 - x.value) if isinstance(x, IntImm) else ex.Not(x)
+
+
+def _as_bool(a: ExprLike) -> PrimExpr:
+    e = convert(a)
+    if not e.dtype.is_bool:
+        raise TypeError(f"a condition is a bool, not {e.dtype!s}; compare the value, as in `x != 0`")
+    return e
+
+
+# -- bits -----------------------------------------------------------------------------------------
+
+
+def _bit_operands(what: str, a: ExprLike, b: ExprLike, bools: bool) -> tuple[PrimExpr, PrimExpr]:
+    x, y = promote(a, b)
+    if not (x.dtype.is_integer or (bools and x.dtype.is_bool)):
+        raise TypeError(f"{what} takes integers, not {x.dtype!s}")
+    return x, y
+
+
+def _bitwise(name: str, a: ExprLike, b: ExprLike) -> PrimExpr:
+    shift = name.startswith("shift")
+    x, y = _bit_operands(name, a, b, bools=not shift)
+    if isinstance(y, IntImm):
+        if shift and not 0 <= y.value < x.dtype.bits:
+            raise ValueError(f"a shift of {x.dtype!s} by {y.value}: the count lies between 0 and {x.dtype.bits - 1}")
+        if isinstance(x, IntImm):
+            return IntImm(x.dtype, semantics.bitwise(name, x.dtype, x.value, y.value))
+        if shift and y.value == 0:
+            return x
+    return Call(x.dtype, Op.get("tir." + name), (x, y))
+
+
+def bitwise_and(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """Bits set in both."""
+    return _bitwise("bitwise_and", a, b)
+
+
+def bitwise_or(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """Bits set in either."""
+    return _bitwise("bitwise_or", a, b)
+
+
+def bitwise_xor(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """Bits set in one of the two."""
+    return _bitwise("bitwise_xor", a, b)
+
+
+def bitwise_not(a: ExprLike) -> PrimExpr:
+    """All bits flipped."""
+    x = convert(a)
+    if not (x.dtype.is_integer or x.dtype.is_bool):
+        raise TypeError(f"bitwise_not takes integers, not {x.dtype!s}")
+    return Call(x.dtype, Op.get("tir.bitwise_not"), (x,))
+
+
+def shift_left(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """`a` times 2**b, wrapped. A constant count beyond the width raises ValueError."""
+    return _bitwise("shift_left", a, b)
+
+
+def shift_right(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """`a` divided by 2**b, rounded down (so the sign of signed values stays)."""
+    return _bitwise("shift_right", a, b)
+
+
+# -- calls ----------------------------------------------------------------------------------------
+
+
+def call_intrin(dtype: str, op: str | Op, *args: Any) -> Call:
+    """A call of an intrinsic; arguments are converted. Raises TypeError for a wrong number of them."""
+    target = Op.get(op if op.startswith("tir.") else "tir." + op) if isinstance(op, str) else op
+    if target.num_inputs >= 0 and len(args) != target.num_inputs:
+        raise TypeError(f"{target.name} takes {target.num_inputs} arguments, not {len(args)}")
+    return Call(dtype, target, tuple(_call_arg(a) for a in args))
+
+
+def _call_arg(a: Any) -> Any:
+    return a if isinstance(a, Node) and not isinstance(a, ex.IterVar) else convert(a)
+
+
+def math_call(name: str, *args: ExprLike) -> PrimExpr:
+    """A math function: floats in, the same type out. Raises TypeError for integers."""
+    values = [convert(a) for a in args]
+    if len(values) == 2:
+        values = list(promote(*args))
+    op = Op.get("tir." + name)
+    if op.name in FLOAT_ONLY and not values[0].dtype.is_float:
+        raise TypeError(
+            f"{name} takes floats, not {values[0].dtype!s}; convert the argument, as in T.{name}(T.Cast(\"float32\", x))"
+        )
+    return Call(values[0].dtype, op, tuple(values))
+
+
+def if_then_else(condition: ExprLike, then: ExprLike, otherwise: ExprLike) -> PrimExpr:
+    """`then` where `condition` holds, else `otherwise`; only the chosen one is evaluated."""
+    c = _as_bool(condition)
+    x, y = branch_operands(then, otherwise)
+    if isinstance(c, IntImm):
+        return x if c.value else y
+    return Call(x.dtype, Op.get("tir.if_then_else"), (c, x, y))
+
+
+def branch_operands(then: ExprLike, otherwise: ExprLike) -> tuple[PrimExpr, PrimExpr]:
+    """Both branches of a choice: a Python number takes the other branch's type; types do not promote."""
+    if isinstance(then, PrimExpr) and not isinstance(otherwise, PrimExpr):
+        otherwise = _like(otherwise, then)
+    elif isinstance(otherwise, PrimExpr) and not isinstance(then, PrimExpr):
+        then = _like(then, otherwise)
+    x, y = match_lanes(convert(then), convert(otherwise))
+    if x.dtype is not y.dtype:
+        raise TypeError(f"the branches differ in type: {x.dtype!s} and {y.dtype!s}; cast one of them")
+    return x, y
+
+
+def _range(begin: ExprLike, end: ExprLike | None) -> tuple[PrimExpr, PrimExpr]:
+    if end is None:
+        extent = convert(begin)
+        return const(0, extent.dtype), extent
+    low, high = promote(begin, end)
+    return low, simple_sub(high, low)
+
+
+_TABLE: dict[str, Callable[..., Any]] = {
+    "add": add, "sub": sub, "mul": mul, "div": div, "floordiv": floordiv, "floormod": floormod, "neg": neg,
+    "shift_left": shift_left, "shift_right": shift_right, "bitwise_and": bitwise_and, "bitwise_or": bitwise_or,
+    "bitwise_xor": bitwise_xor, "bitwise_not": bitwise_not,
+    "lt": lambda a, b: compare(ex.LT, a, b), "le": lambda a, b: compare(ex.LE, a, b),
+    "gt": lambda a, b: compare(ex.GT, a, b), "ge": lambda a, b: compare(ex.GE, a, b),
+    "equal": lambda a, b: _equality(ex.EQ, a, b), "not_equal": lambda a, b: _equality(ex.NE, a, b),
+    "cast": cast, "range": _range, "convert": convert,
+}  # fmt: skip
+Operators.table.update(_TABLE)

@@ -1,0 +1,73 @@
+"""Integer expressions as sums of constant multiples of terms, exactly as far as their form shows it.
+
+Only signed index arithmetic is treated so: it is assumed not to overflow (see the semantics page).
+"""
+
+from __future__ import annotations
+
+from tscript.ir.dtype import DataType
+from tscript.ir.expr import Add, Cast, IntImm, Mul, PrimExpr, Sub
+
+LinearForm = tuple[dict[PrimExpr, int], int]
+"""Terms with their non-zero factors, in order of last appearance, and the constant."""
+
+
+def linear_form(expr: PrimExpr) -> LinearForm:
+    """Split `expr` into terms that are no sums or constant multiples themselves, and a constant."""
+    terms: dict[PrimExpr, int] = {}
+    constant = 0
+    stack: list[tuple[PrimExpr, int]] = [(expr, 1)]
+    while stack:
+        e, scale = stack.pop()
+        match e:
+            case IntImm():
+                constant += scale * e.value
+            case Add():
+                stack += [(e.b, scale), (e.a, scale)]
+            case Sub():
+                stack += [(e.b, -scale), (e.a, scale)]
+            case Mul(a=a, b=IntImm(value=c)) | Mul(a=IntImm(value=c), b=a):
+                stack.append((a, scale * c))
+            case _:
+                # Taken out and put back, so that the order is that of the last appearance: it makes
+                # `start + (stop - start) - start` come out in the order of `stop - start`.
+                terms[e] = terms.pop(e, 0) + scale
+    return {t: c for t, c in terms.items() if c != 0}, constant
+
+
+def difference(a: PrimExpr, b: PrimExpr) -> LinearForm:
+    """The form of `a - b`; terms in the order of `a`, then those only in `b`."""
+    terms, constant = linear_form(a)
+    other, other_constant = linear_form(b)
+    for t, c in other.items():
+        terms[t] = terms.get(t, 0) - c
+    return {t: c for t, c in terms.items() if c != 0}, constant - other_constant
+
+
+def from_linear(form: LinearForm, dtype: DataType) -> PrimExpr:
+    """An expression for `form`: positive terms, then negative ones, then the constant."""
+    terms, constant = form
+    result: PrimExpr | None = None
+    for t, c in terms.items():
+        if c > 0:
+            part = _times(t, c, dtype)
+            result = part if result is None else Add(result, part)
+    for t, c in terms.items():
+        if c < 0:
+            if result is None:
+                result = _times(t, c, dtype)
+            else:
+                result = Sub(result, _times(t, -c, dtype))
+    if result is None:
+        return IntImm(dtype, constant)
+    if constant > 0:
+        return Add(result, IntImm(dtype, constant))
+    if constant < 0:
+        return Sub(result, IntImm(dtype, -constant))
+    return result
+
+
+def _times(term: PrimExpr, factor: int, dtype: DataType) -> PrimExpr:
+    if term.dtype is not dtype:
+        term = Cast(dtype, term)
+    return term if factor == 1 else Mul(term, IntImm(dtype, factor))

@@ -1,0 +1,1 @@
+"""The bottom layer: errors, source positions, configuration. It knows nothing of the IR."""

@@ -1,0 +1,91 @@
+"""Every exception tscript raises on purpose: one class for each kind of reader."""
+
+from __future__ import annotations
+
+from tscript.support.span import Span
+
+
+class TScriptError(Exception):
+    """Base of all errors caused by a user's program, schedule or call."""
+
+
+class ScriptError(TScriptError):
+    """A mistake in kernel source: says where it stands, why it is wrong and what to do instead.
+
+    Attributes: `reason` (one line), `span` (position in the user's file, or None),
+    `hint` (a suggestion, or None), `notes` (further positions, each with a remark).
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        span: Span | None = None,
+        hint: str | None = None,
+        notes: tuple[tuple[str, Span | None], ...] = (),
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.span = span
+        self.hint = hint
+        self.notes = notes
+
+    @property
+    def file(self) -> str | None:
+        """The file of the offending expression."""
+        return self.span.file if self.span else None
+
+    @property
+    def line(self) -> int | None:
+        """The line of the offending expression, counted from 1."""
+        return self.span.line if self.span else None
+
+    @property
+    def column(self) -> int | None:
+        """The column of the offending expression, counted from 1."""
+        return self.span.column if self.span else None
+
+    def __str__(self) -> str:
+        parts = [self.reason]
+        if self.span is not None:
+            parts.append(f"  --> {self.span}")
+            if text := self.span.render():
+                parts.append(text)
+        if self.hint:
+            parts.append(f"  try: {self.hint}")
+        for text, span in self.notes:
+            parts.append(f"  note: {text}" + (f" ({span})" if span else ""))
+            if span is not None and (where := span.render()):
+                parts.append(where)
+        return "\n".join(parts)
+
+
+class VerifyError(TScriptError):
+    """A program that breaks a rule of the IR; the rule's number is in the text."""
+
+
+class ScheduleError(TScriptError):
+    """A schedule primitive that was refused."""
+
+
+class LoweringError(TScriptError):
+    """A program that cannot be turned into plain loops."""
+
+
+class BuildError(TScriptError):
+    """A program that cannot be turned into native code."""
+
+
+class InterpError(TScriptError):
+    """A program that did something undefined while the interpreter ran it."""
+
+
+class CallError(TScriptError, TypeError):
+    """A built function that was called with arguments it does not take."""
+
+
+class TuneError(TScriptError):
+    """A tuning run that cannot go on."""
+
+
+class InternalError(Exception):
+    """A defect of tscript itself."""
