@@ -10,14 +10,32 @@ from __future__ import annotations
 import struct
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Literal, Protocol, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 
 from tscript.support.errors import InternalError
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: object):
+        # In `typing` from Python 3.11 on; only type checkers read it.
+        return lambda cls: cls
 
 
 def derived(*, init: Literal[False] = False) -> Any:
     """Declare a field that is computed from the others, by `_derive_<name>` of the class."""
     return _DERIVED
+
+
+def trailing(*, default: Any, kw_only: Literal[True] = True) -> Any:
+    """Declare a field with a default that stays behind those of subclasses."""
+    return default
+
+
+def converted(*, converter: Callable[[Any], Any], default: Any = None) -> Any:
+    """Declare a field that takes whatever `converter` takes; `_coerce` does the conversion."""
+    return _REQUIRED if default is None else default
 
 
 class _Marker:
@@ -28,7 +46,7 @@ _DERIVED = _Marker()
 _REQUIRED = _Marker()
 
 
-class FrozenDict(dict[str, Any]):
+class FrozenDict(dict[Any, Any]):
     """A dict that refuses to change. Hashable by identity of its values."""
 
     def _refuse(self, *_: object, **__: object) -> Any:
@@ -36,19 +54,19 @@ class FrozenDict(dict[str, Any]):
 
     __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse  # pyright: ignore[reportAssignmentType]
 
-    def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, Any]]]:
+    def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[Any, Any]]]:
         return FrozenDict, (dict(self),)
 
 
 def _as_tuple(value: Iterable[Any]) -> tuple[Any, ...]:
-    return value if type(value) is tuple else tuple(value)
+    return cast("tuple[Any, ...]", value) if type(value) is tuple else tuple(value)
 
 
 def _as_frozen(value: Mapping[str, Any] | None) -> FrozenDict:
     return value if type(value) is FrozenDict else FrozenDict(value or {})
 
 
-@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(derived,))
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(derived, trailing, converted))
 class NodeMeta(type):
     """Turns annotations into slots and a generated constructor.
 
@@ -56,9 +74,6 @@ class NodeMeta(type):
     annotated `Attrs` any mapping. A class may define `_coerce` (static; fields in, fields out),
     `_check(self)` and, for derived fields, `_derive_<name>(self)`.
     """
-
-    _fields: tuple[str, ...]
-    _all_fields: tuple[str, ...]
 
     def __new__(
         mcls,
@@ -68,9 +83,7 @@ class NodeMeta(type):
         *,
         interned: bool = False,
     ) -> NodeMeta:
-        own: dict[str, str] = {
-            k: str(v) for k, v in ns.get("__annotations__", {}).items() if "ClassVar" not in str(v)
-        }
+        own: dict[str, str] = {k: str(v) for k, v in ns.get("__annotations__", {}).items() if "ClassVar" not in str(v)}
         defaults = {k: ns.pop(k) for k in own if k in ns}
         inherited: dict[str, tuple[str, Any]] = {}
         for base in reversed(bases):
@@ -252,7 +265,7 @@ class Node(Scriptable, metaclass=NodeMeta):
         raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted: IR nodes are immutable")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), tuple(getattr(self, f) for f in type(self)._fields)
+        return type(self), tuple(getattr(self, f) for f in self._fields)
 
     def __copy__(self) -> Any:
         return self
@@ -267,9 +280,9 @@ class Node(Scriptable, metaclass=NodeMeta):
     def replace(self, **changes: Any) -> Any:
         """A copy with some fields changed; the same object when nothing changes."""
         cls = type(self)
-        unknown = [k for k in changes if k not in cls._fields]
+        unknown = [k for k in changes if k not in self._fields]
         if unknown:
-            raise TypeError(f"{cls.__name__} has no field {unknown[0]!r}; it has {', '.join(cls._fields)}")
+            raise TypeError(f"{cls.__name__} has no field {unknown[0]!r}; it has {', '.join(self._fields)}")
         if all(getattr(self, k) is v for k, v in changes.items()):
             return self
-        return cls(**{f: changes[f] if f in changes else getattr(self, f) for f in cls._fields})
+        return cls(**{f: changes[f] if f in changes else getattr(self, f) for f in self._fields})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
-from tscript.ir.base import Node
+from tscript.ir.base import Node, converted
 from tscript.ir.construct import add, call_intrin, cast, convert, floordiv, int_div_exact, mul, simple_sub
 from tscript.ir.dtype import BOOL, INT32, DataType
 from tscript.ir.expr import BufferLoad, ExprLike, IntImm, PointerType, PrimExpr, PrimType, Ramp, Range, Var
@@ -24,7 +24,7 @@ class Buffer(Node):
     """
 
     data: Var
-    dtype: DataType
+    dtype: DataType = converted(converter=DataType)
     shape: tuple[PrimExpr, ...]
     strides: tuple[PrimExpr, ...]
     elem_offset: PrimExpr
@@ -45,7 +45,9 @@ class Buffer(Node):
         for what, values in (("shape", self.shape), ("strides", self.strides)):
             for v in values:
                 if not v.dtype.is_integer or v.dtype.lanes != 1:
-                    raise TypeError(f"the {what} of buffer {self.name} holds {v} of type {v.dtype!s}; integers are needed")
+                    raise TypeError(
+                        f"the {what} of buffer {self.name} holds {v} of type {v.dtype!s}; integers are needed"
+                    )
 
     @property
     def ndim(self) -> int:
@@ -69,11 +71,15 @@ class Buffer(Node):
     def __iter__(self) -> NoReturn:
         raise TypeError(f"buffer {self.name} cannot be iterated over; loop over its indices")
 
-    def vload(self, begin: Sequence[ExprLike] | ExprLike, dtype: str | None = None, predicate: PrimExpr | None = None) -> PrimExpr:
+    def vload(
+        self, begin: Sequence[ExprLike] | ExprLike, dtype: str | None = None, predicate: PrimExpr | None = None
+    ) -> PrimExpr:
         """A load of a vector of type `dtype` that starts at `begin` and runs along the last dimension."""
         return BufferLoad(self, self._vector_indices(begin, dtype), predicate)
 
-    def vstore(self, begin: Sequence[ExprLike] | ExprLike, value: ExprLike, predicate: PrimExpr | None = None) -> BufferStore:
+    def vstore(
+        self, begin: Sequence[ExprLike] | ExprLike, value: ExprLike, predicate: PrimExpr | None = None
+    ) -> BufferStore:
         """A store of a vector that starts at `begin` and runs along the last dimension."""
         expr = convert(value)
         return BufferStore(self, expr, self._vector_indices(begin, expr.dtype), predicate)
@@ -93,7 +99,7 @@ class Buffer(Node):
         offset: ExprLike = 0,
         extent: ExprLike | None = None,
     ) -> PrimExpr:
-        """A pointer to the elements from `offset` on, for an intrinsic that reads ("r"), writes ("w") or both ("rw")."""
+        """A pointer to the elements from `offset` on, for an intrinsic that reads "r", writes "w" or both "rw"."""
         if isinstance(access_mask, str):
             if access_mask not in AccessMask:
                 raise ValueError(f"unknown access mask {access_mask!r}; choose from 'r', 'w', 'rw'")
@@ -115,7 +121,13 @@ class Buffer(Node):
             start = floordiv(start, content_lanes)
             dtype = dtype.with_lanes(dtype.lanes * content_lanes)
         return call_intrin(
-            ptr_type, "tir.tvm_access_ptr", call_intrin(dtype, "tir.type_annotation"), self.data, start, size, access_mask
+            ptr_type,
+            "tir.tvm_access_ptr",
+            call_intrin(dtype, "tir.type_annotation"),
+            self.data,
+            start,
+            size,
+            access_mask,
         )
 
     def offset_of(self, indices: Iterable[ExprLike]) -> PrimExpr:
@@ -141,25 +153,29 @@ class Buffer(Node):
 
 def subscript(buffer: Buffer, key: Any) -> BufferLoad | BufferRegion:
     """What `buffer[key]` means: a load; with a slice and no step, a region; with a step, a vector load."""
-    keys: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)
+    keys: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]
     if len(keys) != buffer.ndim:
         raise ValueError(
             f"Buffer {buffer.name} is {buffer.ndim}-dimensional, "
             f"cannot be indexed with the {len(keys)}-dimensional indices provided."
         )
-    if any(isinstance(k, slice) and k.step is None for k in keys):
+    if any(_is_slice(k) and k.step is None for k in keys):
         return BufferRegion(buffer, tuple(_as_range(buffer, d, k) for d, k in enumerate(keys)))
     return BufferLoad(buffer, tuple(_as_index(buffer, d, k) for d, k in enumerate(keys)))
 
 
-def _bounds(buffer: Buffer, dim: int, key: slice) -> tuple[PrimExpr, PrimExpr]:
+def _is_slice(key: Any) -> TypeGuard[slice[Any, Any, Any]]:
+    return isinstance(key, slice)
+
+
+def _bounds(buffer: Buffer, dim: int, key: slice[Any, Any, Any]) -> tuple[PrimExpr, PrimExpr]:
     start = IntImm(buffer.shape[dim].dtype, 0) if key.start is None else convert(key.start)
     stop = buffer.shape[dim] if key.stop is None else convert(key.stop)
     return start, stop
 
 
 def _as_range(buffer: Buffer, dim: int, key: Any) -> Range:
-    if isinstance(key, slice):
+    if _is_slice(key):
         if key.step is not None and key.step != 1:
             raise ValueError(f"a region of {buffer.name} takes no step other than 1")
         start, stop = _bounds(buffer, dim, key)
@@ -169,7 +185,7 @@ def _as_range(buffer: Buffer, dim: int, key: Any) -> Range:
 
 
 def _as_index(buffer: Buffer, dim: int, key: Any) -> PrimExpr:
-    if not isinstance(key, slice):
+    if not _is_slice(key):
         return _integer(buffer, dim, key)
     start, stop = _bounds(buffer, dim, key)
     step = convert(key.step)
@@ -213,7 +229,7 @@ def decl_buffer(
     >>> decl_buffer((4, 8), "int8", name="A").scope()
     'global'
     """
-    dims: list[ExprLike] = list(shape) if isinstance(shape, (tuple, list)) else [shape]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    dims: Sequence[ExprLike] = shape if isinstance(shape, Sequence) else (shape,)
     extents = tuple(_dimension(name, d) for d in dims)
     kind = DataType(dtype)
     index_dtype = extents[0].dtype if extents else INT32

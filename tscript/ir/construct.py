@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -26,7 +27,7 @@ Number = int | float
 # -- constants and conversion ---------------------------------------------------------------------
 
 
-def const(value: Number | str | np.generic, dtype: str | None = None) -> PrimExpr:
+def const(value: Number | str | np.generic[Any], dtype: str | None = None) -> PrimExpr:
     """A constant. Without `dtype`: bool for bools, int32 (int64 if too large) for ints, float32 for floats.
 
     Raises ValueError for an integer that does not fit, TypeError for what is no number.
@@ -35,8 +36,7 @@ def const(value: Number | str | np.generic, dtype: str | None = None) -> PrimExp
     'int8'
     """
     if isinstance(value, np.generic):
-        dtype = str(value.dtype) if dtype is None else dtype
-        value = value.item()
+        return const(value.item(), str(value.dtype) if dtype is None else dtype)
     if isinstance(value, str):
         if value not in ("inf", "-inf", "nan"):
             raise ValueError(f"{value!r} is no number; the texts 'inf', '-inf' and 'nan' are")
@@ -51,7 +51,7 @@ def const(value: Number | str | np.generic, dtype: str | None = None) -> PrimExp
     if not kind.is_integer:
         raise TypeError(f"there are no constants of type {kind!s}")
     if isinstance(value, float):
-        if value != value or math.isinf(value) or value != int(value):
+        if not math.isfinite(value) or not value.is_integer():
             raise TypeError(f"{value!r} is no integer; write a cast to make it {kind!s}")
         value = int(value)
     return IntImm(kind, value)
@@ -73,6 +73,10 @@ def _natural_dtype(value: Number) -> DataType:
     raise ValueError(f"{value} is beyond int64; give the type, as in T.uint64({value})")
 
 
+def _is_number(value: object) -> TypeGuard[Number | np.generic[Any]]:
+    return isinstance(value, (bool, int, float, np.generic))
+
+
 def convert(value: Any) -> PrimExpr:
     """A Python number, NumPy scalar or text as an expression; expressions as they are.
 
@@ -82,7 +86,7 @@ def convert(value: Any) -> PrimExpr:
         return value
     if isinstance(value, str):
         return StringImm(value)
-    if isinstance(value, (bool, int, float, np.generic)):
+    if _is_number(value):
         return const(value)
     as_expr = getattr(value, "as_expr", None)
     if callable(as_expr):
@@ -94,7 +98,7 @@ def convert(value: Any) -> PrimExpr:
 
 def convert_attr(value: Any) -> Any:
     """An attribute value in the form the IR keeps."""
-    if isinstance(value, (bool, int, float, np.generic)):
+    if _is_number(value):
         return const(value)
     if isinstance(value, StringImm):
         return value.value
@@ -103,7 +107,7 @@ def convert_attr(value: Any) -> Any:
     if isinstance(value, Mapping):
         return FrozenDict({k: convert_attr(v) for k, v in value.items()})  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if value is None or isinstance(value, (str, Node, np.ndarray)):
-        return value
+        return value  # pyright: ignore[reportUnknownVariableType]
     raise TypeError(f"a {type(value).__name__} cannot be the value of an attribute")
 
 
@@ -511,7 +515,7 @@ def math_call(name: str, *args: ExprLike) -> PrimExpr:
     op = Op.get("tir." + name)
     if op.name in FLOAT_ONLY and not values[0].dtype.is_float:
         raise TypeError(
-            f"{name} takes floats, not {values[0].dtype!s}; convert the argument, as in T.{name}(T.Cast(\"float32\", x))"
+            f'{name} takes floats, not {values[0].dtype!s}; convert the argument, as in T.{name}(T.Cast("float32", x))'
         )
     return Call(values[0].dtype, op, tuple(values))
 
@@ -549,9 +553,8 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "add": add, "sub": sub, "mul": mul, "div": div, "floordiv": floordiv, "floormod": floormod, "neg": neg,
     "shift_left": shift_left, "shift_right": shift_right, "bitwise_and": bitwise_and, "bitwise_or": bitwise_or,
     "bitwise_xor": bitwise_xor, "bitwise_not": bitwise_not,
-    "lt": lambda a, b: compare(ex.LT, a, b), "le": lambda a, b: compare(ex.LE, a, b),
-    "gt": lambda a, b: compare(ex.GT, a, b), "ge": lambda a, b: compare(ex.GE, a, b),
-    "equal": lambda a, b: _equality(ex.EQ, a, b), "not_equal": lambda a, b: _equality(ex.NE, a, b),
+    "lt": partial(compare, ex.LT), "le": partial(compare, ex.LE), "gt": partial(compare, ex.GT),
+    "ge": partial(compare, ex.GE), "equal": partial(_equality, ex.EQ), "not_equal": partial(_equality, ex.NE),
     "cast": cast, "range": _range, "convert": convert,
 }  # fmt: skip
 Operators.table.update(_TABLE)

@@ -6,9 +6,7 @@ import re
 from typing import ClassVar, Final
 
 _SIZED: Final = re.compile(r"^(int|uint|float|bfloat)(\d+)(?:x(\d+))?$")
-_NAMED: Final = re.compile(
-    r"^(bool|handle|void|float8_e4m3fn|float8_e5m2|float4_e2m1fn)(?:x(\d+))?$"
-)
+_NAMED: Final = re.compile(r"^(bool|handle|void|float8_e4m3fn|float8_e5m2|float4_e2m1fn)(?:x(\d+))?$")
 _ALIASES: Final = {
     "float8_e4m3": "float8_e4m3fn",
     "e4m3_float8": "float8_e4m3fn",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tscript.ir.base import Node, derived, float_key
+from tscript.ir.base import Node, converted, derived, float_key
 from tscript.ir.dtype import BOOL, HANDLE, INT32, VOID, DataType, int_range
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Type(Node):
 class PrimType(Type, interned=True):
     """A scalar or vector value."""
 
-    dtype: DataType
+    dtype: DataType = converted(converter=DataType)
 
     @staticmethod
     def _coerce(dtype: str) -> tuple[DataType]:
@@ -178,7 +178,7 @@ ExprLike = PrimExpr | int | float | bool
 class IntImm(PrimExpr, interned=True):
     """An integer or bool constant; the value lies in the range of its type."""
 
-    dtype: DataType
+    dtype: DataType = converted(converter=DataType)
     value: int
 
     @staticmethod
@@ -205,7 +205,7 @@ class IntImm(PrimExpr, interned=True):
 class FloatImm(PrimExpr, interned=True):
     """A floating-point constant. The value is kept as written; it is rounded to `dtype` where used."""
 
-    dtype: DataType
+    dtype: DataType = converted(converter=DataType)
     value: float
 
     @staticmethod
@@ -266,7 +266,7 @@ class SizeVar(Var):
 class Cast(PrimExpr, interned=True):
     """Conversion of a value to `dtype`."""
 
-    dtype: DataType
+    dtype: DataType = converted(converter=DataType)
     value: PrimExpr
 
     @staticmethod
@@ -467,9 +467,7 @@ class Select(PrimExpr, interned=True):
         if not self.condition.dtype.is_bool:
             raise TypeError(f"the condition of Select is a bool, not {self.condition.dtype!s}")
         if self.true_value.dtype is not self.false_value.dtype:
-            raise TypeError(
-                f"the branches of Select differ: {self.true_value.dtype!s} and {self.false_value.dtype!s}"
-            )
+            raise TypeError(f"the branches of Select differ: {self.true_value.dtype!s} and {self.false_value.dtype!s}")
         if self.condition.dtype.lanes not in (1, self.dtype.lanes):
             raise TypeError("the condition of Select has another number of lanes than its branches")
 
@@ -612,7 +610,7 @@ class Op(Node):
 class Call(PrimExpr, interned=True):
     """A call of an intrinsic or of another function of the module."""
 
-    dtype: DataType
+    dtype: DataType = converted(converter=DataType)
     op: Op | GlobalVar
     args: tuple[Any, ...]
 
@@ -622,7 +620,10 @@ class Call(PrimExpr, interned=True):
 
 
 class Range(Node):
-    """The integers from `min` to `min + extent`, the end excluded. `Range(a, b)` of the public API is `Range.from_bounds`."""
+    """The integers from `min` to `min + extent`, the end excluded.
+
+    `Range(a, b)` of the public API is `Range.from_bounds`.
+    """
 
     min: PrimExpr
     extent: PrimExpr

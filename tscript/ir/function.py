@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tscript.ir.base import FrozenDict, Node
+from tscript.ir.base import FrozenDict, Node, converted
 from tscript.ir.buffer import Buffer
 from tscript.ir.construct import convert_attr
 from tscript.ir.expr import GlobalVar, PrimExpr, TupleType, Type, Var
@@ -23,7 +23,7 @@ class PrimFunc(Node):
     params: tuple[Var, ...]
     body: Stmt
     ret_type: Type = TupleType(())
-    buffer_map: dict[Var, Buffer] = FrozenDict()  # pyright: ignore[reportAssignmentType]
+    buffer_map: dict[Var, Buffer] = FrozenDict()
     attrs: Attrs = FrozenDict()
     span: Span | None = None
 
@@ -42,10 +42,10 @@ class PrimFunc(Node):
             else:
                 made.append(p)
         ret = TupleType(()) if ret_type is None else ret_type
-        return tuple(made), body, ret, FrozenDict(buffers), convert_attrs(attrs), span  # pyright: ignore[reportArgumentType]
+        return tuple(made), body, ret, FrozenDict(buffers), convert_attrs(attrs), span
 
     @property
-    def __name__(self) -> str:
+    def __name__(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         return str(self.attrs.get("global_symbol", "main"))
 
     def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> PrimFunc:
@@ -68,33 +68,39 @@ class PrimFunc(Node):
         )
 
 
+def _by_global_var(functions: Mapping[str, PrimFunc] | Mapping[GlobalVar, PrimFunc]) -> dict[GlobalVar, PrimFunc]:
+    by_var: dict[GlobalVar, PrimFunc] = {}
+    names: set[str] = set()
+    for key, func in functions.items():
+        if not isinstance(key, (str, GlobalVar)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"functions of a module are keyed by name, not by {key!r}")
+        if not isinstance(func, Node):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"{key} is a {type(func).__name__}, not a PrimFunc")
+        var = GlobalVar(key) if isinstance(key, str) else key
+        if var.name_hint in names:
+            raise ValueError(f"two functions of the module are called {var.name_hint!r}")
+        names.add(var.name_hint)
+        by_var[var] = func
+    return FrozenDict(by_var)
+
+
 class IRModule(Node):
     """Functions by name: a container that can change, of functions that cannot.
 
     Build it from a mapping of names (or GlobalVars) to functions; `mod["f"] = func` adds or replaces one.
     """
 
-    functions: dict[GlobalVar, PrimFunc] = FrozenDict()  # pyright: ignore[reportAssignmentType]
+    functions: dict[GlobalVar, PrimFunc] = converted(converter=_by_global_var, default=FrozenDict())
     attrs: Attrs = FrozenDict()
     global_infos: Attrs = FrozenDict()
 
     @staticmethod
     def _coerce(
-        functions: Mapping[Any, PrimFunc] | None, attrs: Mapping[str, Any] | None, global_infos: Mapping[str, Any] | None
+        functions: Mapping[Any, PrimFunc] | None,
+        attrs: Mapping[str, Any] | None,
+        global_infos: Mapping[str, Any] | None,
     ) -> tuple[Any, ...]:
-        by_var: dict[GlobalVar, PrimFunc] = {}
-        names: set[str] = set()
-        for key, func in (functions or {}).items():
-            if not isinstance(key, (str, GlobalVar)):
-                raise TypeError(f"functions of a module are keyed by name, not by {key!r}")
-            if not isinstance(func, Node):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise TypeError(f"{key} is a {type(func).__name__}, not a PrimFunc")
-            var = GlobalVar(key) if isinstance(key, str) else key
-            if var.name_hint in names:
-                raise ValueError(f"two functions of the module are called {var.name_hint!r}")
-            names.add(var.name_hint)
-            by_var[var] = func
-        return FrozenDict(by_var), convert_attrs(attrs), FrozenDict(global_infos or {})  # pyright: ignore[reportArgumentType]
+        return _by_global_var(functions or {}), convert_attrs(attrs), FrozenDict(global_infos or {})
 
     @staticmethod
     def from_expr(func: PrimFunc) -> IRModule:
@@ -106,7 +112,9 @@ class IRModule(Node):
         for var in self.functions:
             if var.name_hint == name:
                 return var
-        raise KeyError(f"the module has no function {name!r}; it has: {', '.join(v.name_hint for v in self.functions) or 'none'}")
+        raise KeyError(
+            f"the module has no function {name!r}; it has: {', '.join(v.name_hint for v in self.functions) or 'none'}"
+        )
 
     def get_global_vars(self) -> list[GlobalVar]:
         """All function names, in order of definition."""
@@ -140,7 +148,11 @@ class IRModule(Node):
 
     def with_function(self, key: str | GlobalVar, func: PrimFunc) -> IRModule:
         """A module where the function `key` is `func` (added when there is none)."""
-        var = key if isinstance(key, GlobalVar) else next((v for v in self.functions if v.name_hint == key), GlobalVar(key))
+        var = (
+            key
+            if isinstance(key, GlobalVar)
+            else next((v for v in self.functions if v.name_hint == key), GlobalVar(key))
+        )
         return self.replace(functions={**self.functions, var: func})
 
     def __setitem__(self, key: str | GlobalVar, func: PrimFunc) -> None:

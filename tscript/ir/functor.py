@@ -49,7 +49,10 @@ _FIELDS: dict[type[Node], tuple[str, ...]] = {cls: _walked_fields(cls) for cls i
 
 
 def children(node: Node) -> Iterator[Node]:
-    """Nodes directly below `node`, in order of evaluation as the fields list them. Buffers' own shapes are not among them."""
+    """Nodes directly below `node`, in order of evaluation as the fields list them.
+
+    What the shapes of buffers hold is not among them.
+    """
     if isinstance(node, Buffer):
         return
     for f in _FIELDS[type(node)]:
@@ -169,7 +172,7 @@ class Rewriter:
             return self._rewrite_expr(node)
         if isinstance(node, Buffer):
             return self.map_buffer(node)
-        handler = self._rewrite_table.get(type(node))
+        handler = self._rewrite_table.get(node.__class__)
         if handler is not None:
             return handler(self, node)
         return self._leave(self.rewrite_children(node))
@@ -177,12 +180,12 @@ class Rewriter:
     def rewrite_children(self, node: Any) -> Any:
         """`node` with its children rewritten; the same object when none changed."""
         changes: dict[str, Any] = {}
-        for f in DEFINITIONS.get(type(node), ()):
+        for f in DEFINITIONS.get(node.__class__, ()):
             old = getattr(node, f)
             new = self.define(old)
             if new is not old:
                 changes[f] = new
-        for f in _FIELDS[type(node)]:
+        for f in _FIELDS[node.__class__]:
             old = getattr(node, f)
             new = self._rewrite_value(old)
             if new is not old:
@@ -216,21 +219,22 @@ class Rewriter:
         return found
 
     def _leave(self, node: Any) -> Any:
-        handler = self._leave_table.get(type(node))
+        handler = self._leave_table.get(node.__class__)
         return node if handler is None else handler(self, node)
 
     def _rewrite_value(self, value: Any) -> Any:
         if isinstance(value, Node):
             return self.rewrite(value)
         if type(value) is tuple:
-            items = [self._rewrite_value(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
-            if all(a is b for a, b in zip(items, value, strict=True)):  # pyright: ignore[reportUnknownArgumentType]
-                return value  # pyright: ignore[reportUnknownVariableType]
-            return tuple(items)
+            return self._rewrite_tuple(value)  # pyright: ignore[reportUnknownArgumentType]
         if type(value) is FrozenDict:
             pairs = {k: self._rewrite_value(v) for k, v in value.items()}
             return value if all(pairs[k] is value[k] for k in value) else FrozenDict(pairs)
         return value
+
+    def _rewrite_tuple(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        items = [self._rewrite_value(v) for v in values]
+        return values if all(a is b for a, b in zip(items, values, strict=True)) else tuple(items)
 
     def _rewrite_expr(self, root: PrimExpr) -> PrimExpr:
         """Rewrite children before parents, without recursion unless a handler asks for it."""
@@ -266,14 +270,16 @@ class Rewriter:
             if isinstance(old, PrimExpr):
                 new: Any = memo[old]
             elif type(old) is tuple:
-                new = tuple(memo[v] if isinstance(v, PrimExpr) else self._rewrite_value(v) for v in old)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-                if all(a is b for a, b in zip(new, old, strict=True)):  # pyright: ignore[reportUnknownArgumentType]
-                    new = old  # pyright: ignore[reportUnknownVariableType]
+                new = self._rebuild_tuple(old, memo)  # pyright: ignore[reportUnknownArgumentType]
             else:
                 new = self._rewrite_value(old)
             if new is not old:
                 changes[f] = new
         return e.replace(**changes) if changes else e
+
+    def _rebuild_tuple(self, values: tuple[Any, ...], memo: dict[PrimExpr, PrimExpr]) -> tuple[Any, ...]:
+        items = [memo[v] if isinstance(v, PrimExpr) else self._rewrite_value(v) for v in values]
+        return values if all(a is b for a, b in zip(items, values, strict=True)) else tuple(items)
 
 
 class Substitute(Rewriter):

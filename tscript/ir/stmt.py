@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tscript.ir.base import FrozenDict, Node
+from tscript.ir.base import FrozenDict, Node, trailing
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var, check_indices
 from tscript.support.span import Span
@@ -19,7 +19,7 @@ Attrs = FrozenDict
 class Stmt(Node):
     """A statement. `span` tells where it was written; it takes no part in comparisons."""
 
-    span: Span | None = None
+    span: Span | None = trailing(default=None)
 
 
 class Evaluate(Stmt):
@@ -37,7 +37,9 @@ class LetStmt(Stmt):
 
     def _check(self) -> None:
         if self.var.dtype is not self.value.dtype:
-            raise TypeError(f"{self.var.name} is {self.var.dtype!s} but is bound to a value of type {self.value.dtype!s}")
+            raise TypeError(
+                f"{self.var.name} is {self.var.dtype!s} but is bound to a value of type {self.value.dtype!s}"
+            )
 
 
 class AttrStmt(Stmt):
