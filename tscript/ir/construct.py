@@ -209,6 +209,13 @@ def _fold(node: type[ex.ArithExpr], x: PrimExpr, y: PrimExpr) -> PrimExpr | None
     return None
 
 
+def _folded(node: type[ex.ArithExpr], x: PrimExpr, y: PrimExpr) -> PrimExpr:
+    """The constant result of two constants, else the node."""
+    constant = _fold(node, x, y)
+    # Not `or`: a constant 0 is false.
+    return node(x, y) if constant is None else constant
+
+
 def _arith_operands(what: str, a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
     x, y = promote(a, b)
     if x.dtype.is_bool:
@@ -226,7 +233,7 @@ def add(a: ExprLike, b: ExprLike) -> PrimExpr:
         return y
     if is_const_int(y, 0):
         return x
-    return _fold(ex.Add, x, y) or ex.Add(x, y)
+    return _folded(ex.Add, x, y)
 
 
 def sub(a: ExprLike, b: ExprLike) -> PrimExpr:
@@ -234,7 +241,7 @@ def sub(a: ExprLike, b: ExprLike) -> PrimExpr:
     x, y = _arith_operands("-", a, b)
     if is_const_int(y, 0):
         return x
-    return _fold(ex.Sub, x, y) or ex.Sub(x, y)
+    return _folded(ex.Sub, x, y)
 
 
 def _is_one(e: PrimExpr) -> bool:
@@ -281,7 +288,7 @@ def div(a: ExprLike, b: ExprLike) -> PrimExpr:
         )
     if isinstance(y, FloatImm) and y.value == 1:
         return x
-    return _fold(ex.Div, x, y) or ex.Div(x, y)
+    return _folded(ex.Div, x, y)
 
 
 def _int_division(node: type[ex.ArithExpr], a: ExprLike, b: ExprLike) -> PrimExpr:
@@ -292,7 +299,7 @@ def _int_division(node: type[ex.ArithExpr], a: ExprLike, b: ExprLike) -> PrimExp
             raise TypeError("T.truncdiv takes integers; use `/` for floats")
         if not remainder and isinstance(y, FloatImm) and y.value == 0:
             return node(x, y)
-        return _fold(node, x, y) or node(x, y)
+        return _folded(node, x, y)
     _check_divisor(y)
     folded = _fold(node, x, y)
     if folded is not None:
@@ -345,13 +352,13 @@ def neg(a: ExprLike) -> PrimExpr:
 def min_(a: ExprLike, b: ExprLike) -> PrimExpr:
     """The smaller value; NaN if either is NaN."""
     x, y = promote(a, b)
-    return x if x is y else _fold(ex.Min, x, y) or ex.Min(x, y)
+    return x if x is y else _folded(ex.Min, x, y)
 
 
 def max_(a: ExprLike, b: ExprLike) -> PrimExpr:
     """The larger value; NaN if either is NaN."""
     x, y = promote(a, b)
-    return x if x is y else _fold(ex.Max, x, y) or ex.Max(x, y)
+    return x if x is y else _folded(ex.Max, x, y)
 
 
 def simple_sub(a: ExprLike, b: ExprLike) -> PrimExpr:
