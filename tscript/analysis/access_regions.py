@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tscript.arith.const_bound import Bound, const_bound
-from tscript.arith.interval import Domains, Interval, eval_interval, intersect, union
+from tscript.arith.interval import Domains, Interval, eval_interval, union
 from tscript.arith.simplify import simplify
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
@@ -161,7 +161,8 @@ class _Scan(Visitor):
         for table, regions in ((self.reads, block.reads), (self.writes, block.writes)):
             for region in regions:
                 ranges = [
-                    Range.from_min_extent(substitute(r.min, values), substitute(r.extent, values)) for r in region.region
+                    Range.from_min_extent(substitute(r.min, values), substitute(r.extent, values))
+                    for r in region.region
                 ]
                 self._record(table, region.buffer, [self._range_interval(r) for r in ranges])
 
@@ -289,17 +290,35 @@ class _Scan(Visitor):
         limit = from_linear(({t: -c * factor for t, c in terms.items()}, -constant * factor), var.dtype)
         if factor < 0:
             kind = _FLIPPED.get(kind, kind)
-        old = self.relaxed[var]
-        low, high = old.low, old.high
+        low = high = None
         if kind in (ex.EQ, ex.GE, ex.GT):
             low = _tidy(make.add(limit, 1)) if kind is ex.GT else limit
         if kind in (ex.EQ, ex.LE, ex.LT):
             high = _tidy(make.sub(limit, 1)) if kind is ex.LT else limit
-        self.relaxed[var] = intersect(old, Interval(low, high), self.domains)
+        self.relaxed[var] = self._tighter(self.relaxed[var], low, high)
+
+    def _tighter(self, old: Interval, low: PrimExpr | None, high: PrimExpr | None) -> Interval:
+        """`old` with the ends that are certain to be tighter.
+
+        Where nothing is left, the access never happens, and `old` will do.
+        """
+        sure = self.domains.no_less
+        new = Interval(
+            low if low is not None and sure(low, old.low) else old.low,
+            high if high is not None and sure(old.high, high) else old.high,
+        )
+        return old if sure(make.sub(new.low, 1), new.high) else new
 
 
-_OPPOSITE = {ex.LT: ex.GE, ex.LE: ex.GT, ex.GT: ex.LE, ex.GE: ex.LT, ex.EQ: ex.NE, ex.NE: ex.EQ}
-_FLIPPED = {ex.LT: ex.GT, ex.LE: ex.GE, ex.GT: ex.LT, ex.GE: ex.LE}
+_OPPOSITE: dict[type[ex.CmpExpr], type[ex.CmpExpr]] = {
+    ex.LT: ex.GE,
+    ex.LE: ex.GT,
+    ex.GT: ex.LE,
+    ex.GE: ex.LT,
+    ex.EQ: ex.NE,
+    ex.NE: ex.EQ,
+}
+_FLIPPED: dict[type[ex.CmpExpr], type[ex.CmpExpr]] = {ex.LT: ex.GT, ex.LE: ex.GE, ex.GT: ex.LT, ex.GE: ex.LE}
 
 
 def _tidy(e: PrimExpr) -> PrimExpr:

@@ -146,7 +146,9 @@ def _call(e: ex.Call, parts: list[Bound]) -> Bound:
         return Bound(0, min(masks)) if masks else _type_range(e)
     if name == "tir.shift_right":
         count = parts[1].constant
-        return _floordiv(parts[0], Bound(1 << count, 1 << count)) if count is not None and count >= 0 else _type_range(e)
+        return (
+            _floordiv(parts[0], Bound(1 << count, 1 << count)) if count is not None and count >= 0 else _type_range(e)
+        )
     return parts[0] if name == "tir.likely" else union(*parts)
 
 

@@ -243,17 +243,14 @@ def union(a: Interval, b: Interval, domains: Domains) -> Interval:
     """The smallest interval that holds both; ends that cannot be compared give `min` and `max` expressions."""
     if a.low is b.low and a.high is b.high:
         return a
-    low = a.low if domains.no_less(b.low, a.low) else b.low if domains.no_less(a.low, b.low) else make.min_(a.low, b.low)
-    high = (
-        a.high if domains.no_less(a.high, b.high) else b.high if domains.no_less(b.high, a.high) else make.max_(a.high, b.high)
+    low = (
+        a.low if domains.no_less(b.low, a.low) else b.low if domains.no_less(a.low, b.low) else make.min_(a.low, b.low)
     )
-    return Interval(low, high)
-
-
-def intersect(a: Interval, b: Interval, domains: Domains) -> Interval:
-    """The integers in both; ends that cannot be compared give `max` and `min` expressions."""
-    low = a.low if domains.no_less(a.low, b.low) else b.low if domains.no_less(b.low, a.low) else make.max_(a.low, b.low)
     high = (
-        a.high if domains.no_less(b.high, a.high) else b.high if domains.no_less(a.high, b.high) else make.min_(a.high, b.high)
+        a.high
+        if domains.no_less(a.high, b.high)
+        else b.high
+        if domains.no_less(b.high, a.high)
+        else make.max_(a.high, b.high)
     )
     return Interval(low, high)
