@@ -98,7 +98,7 @@ class NodeMeta(type):
         ns["__match_args__"] = ns["_fields"]
         ns.setdefault("__slots__", tuple(k for k in own if k not in taken))
         cls = super().__new__(mcls, name, bases, ns)
-        if ns["_field_info"] and "__init__" not in ns and "__new__" not in ns:
+        if (own or interned) and ns["_field_info"] and "__init__" not in ns and "__new__" not in ns:
             _generate(cls, interned)
         return cls
 
