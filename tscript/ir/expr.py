@@ -61,6 +61,11 @@ class PrimExpr(Node):
 
     dtype: DataType = derived()
 
+    if TYPE_CHECKING:
+        # `T.int32` and its kind are this class to a checker, so that `n: T.int32`, `-> T.int32` and
+        # `T.int32(5)` all check.
+        def __init__(self, expr: object = None, *, is_size_var: bool = False) -> None: ...
+
     def __add__(self, other: ExprLike) -> PrimExpr:
         return _op("add", self, other)
 
@@ -261,6 +266,10 @@ class Var(PrimExpr):
 
 class SizeVar(Var):
     """A variable known to be at least zero, such as a symbolic extent."""
+
+    if TYPE_CHECKING:
+        # A checker would derive another constructor from the fields, as it does for all nodes.
+        def __init__(self, name: str, dtype: str | Type = "int32") -> None: ...
 
 
 class Cast(PrimExpr, interned=True):

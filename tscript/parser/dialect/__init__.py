@@ -1,0 +1,1 @@
+"""The expression-level functions of the dialect `T`."""
