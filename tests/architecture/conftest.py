@@ -74,7 +74,10 @@ class _Imports(ast.NodeVisitor):
         self.generic_visit(node)
         self.depth -= 1
 
-    visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef  # type: ignore
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self.depth += 1
+        self.generic_visit(node)
+        self.depth -= 1
 
     def visit_If(self, node: ast.If) -> None:
         before, self.checking = self.checking, self.checking or _is_type_checking(node.test)
