@@ -1,0 +1,14 @@
+"""IR to script text: `script`, `show`, `html`, and `render`, which also tells where each node stands."""
+
+from __future__ import annotations
+
+from tscript.printer import block as _block  # noqa: F401 (registers its handlers)
+from tscript.printer.highlight import html, show
+from tscript.printer.metadata import load_json
+from tscript.printer.options import PrintOptions
+from tscript.printer.registry import register_printable
+from tscript.printer.render import Printed, TextSpan, render, script
+
+__all__ = [
+    "PrintOptions", "Printed", "TextSpan", "html", "load_json", "register_printable", "render", "script", "show",
+]  # fmt: skip

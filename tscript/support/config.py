@@ -1,0 +1,139 @@
+"""Settings: the only reader of environment variables.
+
+Each knob is a field of `Config` and an environment variable; `KNOBS` lists them. A value set by
+`configure` wins over the environment, for the code inside the `with` block and the threads and tasks that
+copy its context.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One setting: its field in `Config`, the variables it is read from (first one found wins), what it does."""
+
+    field: str
+    variables: tuple[str, ...]
+    read: Callable[[str], Any]
+    meaning: str
+
+
+def _flag(text: str) -> bool:
+    return text.strip().lower() not in ("", "0", "false", "no", "off")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError("it must not be negative")
+    return number
+
+
+def _text(text: str) -> str | None:
+    return text or None
+
+
+def _path(text: str) -> Path | None:
+    return Path(text).expanduser() if text else None
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings in force.
+
+    Attributes: `pygmentize_style` (colours of `show()`: "light", "dark", "ansi" or the name of a Pygments
+    style; None chooses by where the text goes), `black_format` (run a formatter over shown programs),
+    `full_traceback` (show tscript's own frames in errors), `num_threads` (worker threads of kernels; 0 means
+    one for each physical core), `cache_dir` (where built code is kept; None for the default place), `dump`
+    (folder, with an optional `:glob` of pass names, that programs are written to after each pass).
+    """
+
+    pygmentize_style: str | None = None
+    black_format: bool = False
+    full_traceback: bool = False
+    num_threads: int = 0
+    cache_dir: Path | None = None
+    dump: str | None = None
+
+
+KNOBS: Final = (
+    Knob(
+        "pygmentize_style", ("TSCRIPT_PYGMENTIZE_STYLE", "TVM_PYGMENTIZE_STYLE"), _text, "Colours of shown programs."
+    ),
+    Knob(
+        "black_format", ("TSCRIPT_BLACK_FORMAT", "TVM_BLACK_FORMAT"), _flag, "Format shown programs with ruff or black."
+    ),
+    Knob("full_traceback", ("TSCRIPT_FULL_TRACEBACK",), _flag, "Keep tscript's own frames in tracebacks."),
+    Knob("num_threads", ("TSCRIPT_NUM_THREADS",), _count, "Worker threads of kernels; 0 is one for each core."),
+    Knob("cache_dir", ("TSCRIPT_CACHE_DIR",), _path, "Folder that built code is kept in."),
+    Knob("dump", ("TSCRIPT_DUMP",), _text, "Folder (`folder:glob`) that programs are written to after each pass."),
+)
+
+_override: ContextVar[Config | None] = ContextVar("tscript_config", default=None)
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> Config:
+    """The settings that the environment alone gives. Raises ValueError, naming the variable, for a bad value.
+
+    >>> from_environment({"TSCRIPT_NUM_THREADS": "4"}).num_threads
+    4
+    """
+    source = os.environ if environ is None else environ
+    found: dict[str, Any] = {}
+    for knob in KNOBS:
+        for variable in knob.variables:
+            if variable in source:
+                try:
+                    found[knob.field] = knob.read(source[variable])
+                except ValueError as e:
+                    raise ValueError(f"{variable}={source[variable]!r} cannot be used: {e}") from e
+                break
+    return Config(**found)
+
+
+def current() -> Config:
+    """The settings in force here. Without `configure` the environment is read anew each time."""
+    override = _override.get()
+    return from_environment() if override is None else override
+
+
+@contextmanager
+def configure(**changes: Any) -> Iterator[Config]:
+    """Change settings for the code inside the `with` block.
+
+    Raises TypeError for a name that is no setting.
+
+    >>> with configure(num_threads=2) as config:
+    ...     config.num_threads
+    2
+    """
+    names = [f.name for f in fields(Config)]
+    for name in changes:
+        if name not in names:
+            close = difflib.get_close_matches(name, names) or names
+            raise TypeError(f"there is no setting {name!r}; did you mean {', '.join(close)}?")
+    config = replace(current(), **changes)
+    token = _override.set(config)
+    try:
+        yield config
+    finally:
+        _override.reset(token)
+
+
+def knob_table() -> str:
+    """The settings as a Markdown table, for the documentation."""
+    rows = ["| setting | environment variable | default | meaning |", "|---|---|---|---|"]
+    defaults = Config()
+    for knob in KNOBS:
+        variables = ", ".join(f"`{v}`" for v in knob.variables)
+        rows.append(f"| `{knob.field}` | {variables} | `{getattr(defaults, knob.field)!r}` | {knob.meaning} |")
+    return "\n".join(rows)
