@@ -59,6 +59,14 @@ class ScriptError(TScriptError):
         return "\n".join(parts)
 
 
+DiagnosticError = ScriptError
+"""The name TVM users know."""
+
+
+class ScriptWarning(UserWarning):
+    """Something in kernel source that is accepted but may not be what its author meant."""
+
+
 class VerifyError(TScriptError):
     """A program that breaks a rule of the IR; the rule's number is in the text."""
 
@@ -76,11 +84,58 @@ class BuildError(TScriptError):
 
 
 class InterpError(TScriptError):
-    """A program that did something undefined while the interpreter ran it."""
+    """A program that did something undefined while the interpreter ran it.
+
+    Attributes: `reason` (one line), `buffer` (its name, or None), `indices` (where it was accessed, or
+    None), `statement` (the text of the statement that failed, or None), `loop_values` (loop and axis
+    variables by name, outermost first), `span` (where the statement was written, or None).
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        buffer: str | None = None,
+        indices: tuple[int, ...] | None = None,
+        statement: str | None = None,
+        loop_values: dict[str, int] | None = None,
+        span: Span | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.buffer = buffer
+        self.indices = indices
+        self.statement = statement
+        self.loop_values = dict(loop_values or {})
+        self.span = span
+
+    def __str__(self) -> str:
+        parts = [self.reason]
+        if self.statement:
+            parts.append(f"  in: {self.statement}")
+        if self.loop_values:
+            parts.append("  with " + ", ".join(f"{name} = {value}" for name, value in self.loop_values.items()))
+        if self.span is not None:
+            parts.append(f"  --> {self.span}")
+            if text := self.span.render():
+                parts.append(text)
+        return "\n".join(parts)
 
 
 class CallError(TScriptError, TypeError):
     """A built function that was called with arguments it does not take."""
+
+
+class ExecutionError(TScriptError, RuntimeError):
+    """A built function that failed while it ran."""
+
+
+class AssertFailed(ExecutionError, AssertionError):
+    """An assertion of a kernel that did not hold."""
+
+
+class DivisionByZero(ExecutionError, ZeroDivisionError):
+    """A division of integers by zero in a kernel."""
 
 
 class TuneError(TScriptError):

@@ -1,0 +1,313 @@
+"""Source text of a function or class, wherever it was typed, and the syntax tree with positions in that text."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import linecache
+import os
+import sys
+import textwrap
+from collections.abc import Iterator
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+from tscript.support.errors import ScriptError
+from tscript.support.span import Span
+
+Definition = ast.FunctionDef | ast.ClassDef
+
+_NO_SOURCE_HINT = (
+    "give the text yourself: tscript.script.from_source(text), where text holds the decorated function or class"
+)
+
+
+class Source:
+    """The syntax tree of one function or class, and where it stands.
+
+    `file` is the name the user knows (it has an entry in `linecache`), `line_shift` is added to the line
+    numbers of the tree, `lines` are the lines the tree was made from.
+    """
+
+    __slots__ = ("ascii", "file", "line_shift", "lines", "node")
+
+    def __init__(self, file: str, node: Definition, lines: list[str], line_shift: int) -> None:
+        self.file = file
+        self.node = node
+        self.lines = lines
+        self.line_shift = line_shift
+        self.ascii = all(line.isascii() for line in lines)
+
+    def span(self, node: Any, end: Any = None) -> Span:
+        """The position of `node` (to the end of `end`, when given)."""
+        last = node if end is None else end
+        line, column, end_line, end_column = node.lineno, node.col_offset, last.end_lineno, last.end_col_offset
+        if not self.ascii:
+            column, end_column = self._characters(line, column), self._characters(end_line, end_column)
+        shift = self.line_shift
+        return Span(self.file, line + shift, column + 1, end_line + shift, end_column + 1)
+
+    def _characters(self, line: int, offset: int) -> int:
+        # The tree counts bytes of UTF-8; people count characters.
+        return len(self.lines[line - 1].encode()[:offset].decode(errors="replace"))
+
+    def name_span(self, node: Definition) -> Span:
+        """The position of the words `def name` or `class name`."""
+        word = "def " if isinstance(node, ast.FunctionDef) else "class "
+        line, column = node.lineno, node.col_offset
+        if not self.ascii:
+            column = self._characters(line, column)
+        line += self.line_shift
+        return Span(self.file, line, column + 1, line, column + 1 + len(word) + len(node.name))
+
+
+def source_of_text(text: str, prefix: str = "tscript") -> Source:
+    """The single function or class in `text`, which may be indented as a whole.
+
+    The text gets a file name of its own, so that messages and tracebacks can show its lines.
+    Raises ScriptError for text that is no Python or holds something else.
+    """
+    file = register_text(text, prefix)
+    lines = text.splitlines(keepends=True)
+    first = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
+    indented = first[:1].isspace()
+    try:
+        tree = ast.parse("if 1:\n" + text if indented else text, file)
+    except SyntaxError as e:
+        raise _syntax_error(file, e, 1 if indented else 0) from None
+    body = tree.body
+    if indented and isinstance(body[0], ast.If):
+        body = body[0].body
+    shift = -1 if indented else 0
+    parsed = Source(file, ast.ClassDef(), ["if 1:\n", *lines] if indented else lines, shift)
+    found: list[Definition] = []
+    for stmt in body:
+        if isinstance(stmt, (ast.FunctionDef, ast.ClassDef)):
+            found.append(stmt)
+        elif not isinstance(stmt, (ast.Import, ast.ImportFrom)) and not is_docstring(stmt):
+            raise ScriptError(
+                "the text must hold one function or class and nothing else",
+                parsed.span(stmt),
+                "pass values the kernel needs by extra_vars={...}",
+            )
+    if len(found) != 1:
+        span = parsed.name_span(found[1]) if found else None
+        raise ScriptError(f"the text must hold one function or class, not {len(found)}", span, "put functions in a class with @I.ir_module")
+    parsed.node = found[0]
+    return parsed
+
+
+def is_docstring(stmt: ast.stmt) -> bool:
+    """Whether a statement is nothing but a text."""
+    return isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant) and isinstance(stmt.value.value, str)
+
+
+def register_text(text: str, prefix: str) -> str:
+    """Give `text` a file name that `linecache`, and so every traceback, can show."""
+    name = f"<{prefix}-{hashlib.sha1(text.encode(errors='replace')).hexdigest()[:10]}>"
+    # No modification time: linecache then never looks for a file of that name.
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    return name
+
+
+def _syntax_error(file: str, e: SyntaxError, shift: int) -> ScriptError:
+    line = max(1, (e.lineno or 1) - shift)
+    column = e.offset or 1
+    end_line = max(line, (e.end_lineno or 0) - shift)
+    end_column = e.end_offset or 0
+    if end_line == line and end_column <= column:
+        end_column = column + 1
+    return ScriptError(f"this is no Python: {e.msg}", Span(file, line, column, end_line, end_column))
+
+
+def source_of(obj: FunctionType | type, frame: FrameType | None) -> Source:
+    """The source of a function or class that is being decorated in `frame`.
+
+    Works for files, notebook cells, doctests and interactive input that Python keeps, and for text given
+    to `exec` or `python -c` as long as the text can be found in a caller. Raises ScriptError otherwise.
+    """
+    code = obj.__code__ if isinstance(obj, FunctionType) else _class_code(obj, frame)
+    name = obj.__name__
+    if code is not None:
+        file, start = code.co_filename, code.co_firstlineno
+        lines = _lines_of(file, _globals_of(obj))
+        if not lines:
+            file, lines = _exec_text(frame, file)
+        if lines:
+            found = _definition_at(file, lines, start, name)
+            if found is not None:
+                return found
+            raise ScriptError(
+                f"{file} has no definition of `{name}` at line {start}: the text changed after Python read it",
+                None,
+                "run the file again, or give the text to tscript.script.from_source",
+            )
+    elif isinstance(obj, type):
+        found = _class_by_search(obj)
+        if found is not None:
+            return found
+    where = f" ({code.co_filename})" if code is not None else ""
+    raise ScriptError(f"the source text of `{name}` is not available{where}", None, _NO_SOURCE_HINT)
+
+
+def _globals_of(obj: FunctionType | type) -> dict[str, Any] | None:
+    if isinstance(obj, FunctionType):
+        return obj.__globals__
+    module = sys.modules.get(obj.__module__)
+    return None if module is None else vars(module)
+
+
+def _lines_of(file: str, module_globals: dict[str, Any] | None) -> list[str]:
+    if os.path.exists(file):
+        linecache.checkcache(file)
+    return linecache.getlines(file, module_globals)
+
+
+def constant_codes(code: CodeType) -> Iterator[CodeType]:
+    """Code objects of the functions and classes directly inside `code`."""
+    return (c for c in code.co_consts if isinstance(c, CodeType))
+
+
+def methods_of(cls: type) -> list[FunctionType]:
+    """Functions in a class body, in order, static ones included."""
+    found: list[FunctionType] = []
+    for value in vars(cls).values():
+        function = getattr(value, "__func__", value)
+        if isinstance(function, FunctionType):
+            found.append(function)
+    return found
+
+
+def _class_code(cls: type, frame: FrameType | None) -> CodeType | None:
+    if frame is None:
+        return None
+    methods = {m.__code__ for m in methods_of(cls)}
+    candidates = [c for c in constant_codes(frame.f_code) if c.co_name == cls.__name__]
+    for c in reversed(candidates):
+        if methods & set(constant_codes(c)):
+            return c
+    if methods or not candidates:
+        return None
+    # Without methods the line being run tells which of several classes of that name it is.
+    before = [c for c in candidates if c.co_firstlineno <= frame.f_lineno]
+    return before[-1] if before else candidates[-1]
+
+
+def _class_by_search(cls: type) -> Source | None:
+    methods = methods_of(cls)
+    if methods:
+        file, inside = methods[0].__code__.co_filename, methods[0].__code__.co_firstlineno
+    else:
+        file, inside = getattr(sys.modules.get(cls.__module__), "__file__", None) or "", 0
+    lines = _lines_of(file, _globals_of(cls))
+    if not lines:
+        return None
+    try:
+        tree = ast.parse("".join(lines), file)
+    except SyntaxError:
+        return None
+    found: Source | None = None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+            if not inside or node.lineno <= inside <= (node.end_lineno or 0):
+                found = Source(file, node, lines, 0)
+    return found
+
+
+def _definition_at(file: str, lines: list[str], start: int, name: str) -> Source | None:
+    """The definition whose first decorator (or `def`) stands on line `start`.
+
+    The end is found by indentation: the first line indented no deeper that makes the text before it
+    complete. Text inside brackets or long strings may be indented less; it does not parse, so it is taken in.
+    """
+    if start > len(lines):
+        return None
+    first = lines[start - 1]
+    indent = len(first) - len(first.lstrip())
+    header = ["if 1:\n"] if indent else []
+    end = start
+    while end < len(lines):
+        end = _next_outer_line(lines, end, indent)
+        chosen = header + lines[start - 1 : end]
+        try:
+            body = ast.parse("".join(chosen), file).body
+        except SyntaxError:
+            end += 1
+            continue
+        if indent and isinstance(body[0], ast.If):
+            body = body[0].body
+        node = body[0]
+        if len(body) == 1 and isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+            return Source(file, node, chosen, start - 1 - len(header))
+        end += 1
+    return _single_line(file, lines, start, name, header)
+
+
+def _single_line(file: str, lines: list[str], start: int, name: str, header: list[str]) -> Source | None:
+    try:
+        body = ast.parse("".join(header + lines[start - 1 :]), file).body
+    except SyntaxError:
+        return None
+    node = body[0].body[0] if header and isinstance(body[0], ast.If) else body[0]
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+        return Source(file, node, header + lines[start - 1 :], start - 1 - len(header))
+    return None
+
+
+def _next_outer_line(lines: list[str], begin: int, indent: int) -> int:
+    """The index of the first line from `begin` on that is indented by at most `indent`, or the number of lines."""
+    for i in range(begin, len(lines)):
+        text = lines[i].lstrip()
+        if text and text[0] != "#" and len(lines[i]) - len(text) <= indent:
+            return i
+    return len(lines)
+
+
+def _exec_text(frame: FrameType | None, file: str) -> tuple[str, list[str]]:
+    """The text that `exec` or `python -c` was given, when a caller still holds it.
+
+    A text counts only if it compiles to the very code that is running, so a wrong one cannot be taken.
+    """
+    outer = frame
+    while outer is not None and not (outer.f_code.co_name == "<module>" and outer.f_code.co_filename == file):
+        outer = outer.f_back
+    if outer is None:
+        return file, []
+    for text in _texts_near(outer.f_back):
+        try:
+            code = compile(text, file, "exec", dont_inherit=True)
+            future = compile(text, file, "exec", outer.f_code.co_flags & 0x1FF0000, dont_inherit=True)
+        except (SyntaxError, ValueError, TypeError):
+            continue
+        if outer.f_code in (code, future):
+            name = register_text(text, "exec")
+            return name, linecache.getlines(name)
+    return file, []
+
+
+def _texts_near(caller: FrameType | None) -> Iterator[str]:
+    depth = 0
+    while caller is not None and depth < 3:
+        for value in (*caller.f_locals.values(), *caller.f_code.co_consts):
+            if isinstance(value, str) and "def " in value:
+                yield value
+        caller, depth = caller.f_back, depth + 1
+    arguments = getattr(sys, "orig_argv", [])
+    for flag, text in zip(arguments, arguments[1:], strict=False):
+        if flag == "-c":
+            yield text
+            yield text + "\n"
+
+
+def class_decorators(frame: FrameType) -> list[ast.expr]:
+    """The decorators of the class whose body runs in `frame`; ValueError when its text is not to be had."""
+    lines = _lines_of(frame.f_code.co_filename, frame.f_globals)
+    if not lines:
+        lines = _exec_text(frame, frame.f_code.co_filename)[1]
+    start = frame.f_code.co_firstlineno - 1
+    for end in range(start, len(lines)):
+        if lines[end].lstrip().startswith("class "):
+            header = textwrap.dedent("".join(lines[start:end]))
+            node = ast.parse(header + "class _: pass").body[0]
+            return list(node.decorator_list) if isinstance(node, ast.ClassDef) else []
+    raise ValueError("the text of the class is not available")
