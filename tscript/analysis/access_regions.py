@@ -63,7 +63,7 @@ def _range(buffer: Buffer, dim: int, interval: Interval | None, domains: Domains
     if interval.is_point:
         return Range.from_min_extent(interval.low, one)
     length = simplify(from_linear(_plus_one(interval), dtype), domains.bounds)
-    return Range.from_min_extent(interval.low, length)
+    return Range.from_min_extent(simplify(interval.low, domains.bounds), length)
 
 
 def _plus_one(interval: Interval) -> tuple[dict[PrimExpr, int], int]:
