@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tscript.printer import block as _block  # noqa: F401 (registers its handlers)
 from tscript.printer.highlight import html, show
 from tscript.printer.metadata import load_json
 from tscript.printer.options import PrintOptions

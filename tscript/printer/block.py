@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from tscript.ir import construct
 from tscript.ir.expr import IterVar, PrimExpr, Var
-from tscript.ir.stmt import Block, BlockRealize
+from tscript.ir.stmt import Block, BlockRealize, SeqStmt, Stmt
 from tscript.printer.buffer import assignment
 from tscript.printer.core import Piece, Printer, Steps, prints_stmt
 from tscript.printer.expr import call, commas, subs
@@ -143,3 +143,32 @@ def _single(
     frame.lines.append(line)
     p.also_place(axis, here, [line])
 
+
+def implicit_root(realize: Stmt) -> Block | None:
+    """The root block of the body of a function, where leaving it out of the text loses nothing."""
+    if not isinstance(realize, BlockRealize) or realize.iter_values or not is_true(realize.predicate):
+        return None
+    root = realize.block
+    if root.annotations or root.match_buffers or root.reads or root.writes or root.init is not None:
+        return None
+    inner = root.body
+    if isinstance(inner, BlockRealize):
+        keeps = bool(root.alloc_buffers or inner.block.iter_vars)
+    else:
+        keeps = bool(root.alloc_buffers) or _contains_block(inner)
+    return root if keeps else None
+
+
+def _contains_block(root: Stmt) -> bool:
+    stack: list[Any] = [root]
+    while stack:
+        s = stack.pop()
+        if isinstance(s, BlockRealize):
+            return True
+        if isinstance(s, SeqStmt):
+            stack.extend(s.seq)
+        else:
+            stack.extend(
+                v for f in ("body", "then_case", "else_case", "init") if (v := getattr(s, f, None)) is not None
+            )
+    return False

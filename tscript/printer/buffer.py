@@ -234,4 +234,3 @@ def _buffer_load(p: Printer, e: BufferLoad) -> Form:
         return ATOM, [buffer, *subscripts(e.indices)]
     predicate: list[Piece] = ["predicate=", (e.predicate, 0, ("predicate",))]
     return ATOM, [buffer, ".vload(", *commas([listed(e.indices, "indices"), predicate]), ")"]
-

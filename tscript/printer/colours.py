@@ -22,7 +22,7 @@ KINDS: Final = ("comment", "string", "decorator", "caret", "number", "keyword", 
 _LIGHT: Final = ("5f6b66", "0a6b2e", "7b2fa0", "b3261e", "8a4b00", "0b57d0", "6a1b9a", "00696b", "8a4b00")
 _DARK: Final = ("9aa7a1", "8fd694", "d7a6ff", "ff8a80", "ffc680", "8ab4f8", "e0b0ff", "7fd8d8", "ffc680")
 _ANSI: Final = ("90", "32", "35", "1;31", "33", "34", "1;35", "36", "33")
-_ANSI_OF: Final = dict(zip(KINDS, _ANSI, strict=True))
+_ANSI_OF: Final[dict[str, str]] = dict(zip(KINDS, _ANSI, strict=True))
 
 
 def tokens(text: str, prefixes: tuple[str, ...] = ("T", "I")) -> Iterator[tuple[str | None, str]]:

@@ -229,9 +229,10 @@ class Printer:
 
     def form(self, node: Any) -> Form:
         """How `node` prints."""
-        handler = self._forms.get(type(node))
+        cls: type = type(node)
+        handler = self._forms.get(cls)
         if handler is None:
-            handler = self._forms[type(node)] = _find_handler(type(node))
+            handler = self._forms[cls] = _find_handler(cls)
         return handler(self, node)
 
     def text(self, pieces: Sequence[Piece], mark: PathMark | None = None) -> Text:
@@ -239,17 +240,18 @@ class Printer:
         if self.tracked:
             return self._tracked_text(pieces, mark)
         out: list[str] = []
-        stack = list(reversed(pieces))
+        stack: list[Any] = list(reversed(pieces))
         forms = self._forms
         while stack:
             piece = stack.pop()
             if type(piece) is str:
                 out.append(piece)
                 continue
-            node: Any = piece[0]  # pyright: ignore[reportIndexIssue, reportUnknownVariableType]
-            handler = forms.get(type(node))
+            node, need, _ = piece
+            cls: type = type(node)
+            handler = forms.get(cls)
             binding, parts = handler(self, node) if handler is not None else self.form(node)
-            if binding < piece[1]:  # pyright: ignore[reportIndexIssue]
+            if binding < need:
                 out.append("(")
                 stack.append(")")
             stack.extend(reversed(parts))

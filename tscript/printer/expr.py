@@ -308,9 +308,7 @@ def _comm_reducer(p: Printer, r: ex.CommReducer) -> Form:
 def _reduce(p: Printer, e: ex.Reduce) -> Form:
     lists: list[list[Piece]] = [[f"{f}=", *listed(getattr(e, f), f)] for f in ("source", "init", "axis")]
     condition: list[Piece] = ["condition=", (e.condition, 0, ("condition",))]
-    return call(
-        p.tir("reduce"), [(e.combiner, 0, ("combiner",))], *lists, condition, [f"value_index={e.value_index}"]
-    )
+    return call(p.tir("reduce"), [(e.combiner, 0, ("combiner",))], *lists, condition, [f"value_index={e.value_index}"])
 
 
 def _map_function(p: Printer, m: IndexMap) -> list[Piece]:
@@ -363,4 +361,3 @@ def _var(p: Printer, var: ex.Var) -> Form:
         known = p.define_var(var, frame)
         frame.lines.append(p.line([p.named(var, known), " = ", *creation(p, var)], frame=frame))
     return ATOM, (known,)
-

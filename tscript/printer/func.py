@@ -8,12 +8,11 @@ from typing import Any
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import TupleType, Var
 from tscript.ir.function import IRModule, PrimFunc
-from tscript.ir.stmt import Block, BlockRealize, SeqStmt, Stmt
+from tscript.printer.block import implicit_root
 from tscript.printer.buffer import annotation, assignment, is_simple
 from tscript.printer.core import Frame, Line, Piece, Place, Printer
 from tscript.printer.expr import call, commas
 from tscript.printer.options import PathMark, step
-from tscript.printer.stmt import is_true
 
 
 def print_function(p: Printer, func: PrimFunc, name: str, indent: int, mark: PathMark | None) -> list[Line]:
@@ -78,39 +77,8 @@ def _attributes(p: Printer, func: PrimFunc, name: str, mark: PathMark | None) ->
         p.frames[-1].lines.append(p.line(call(p.tir("func_attr"), [(attrs, 0, ("attrs",))])[1], mark))
 
 
-def _implicit_root(func: PrimFunc) -> Block | None:
-    """The root block, where leaving it out of the text loses nothing."""
-    realize = func.body
-    if not isinstance(realize, BlockRealize) or realize.iter_values or not is_true(realize.predicate):
-        return None
-    root = realize.block
-    if root.annotations or root.match_buffers or root.reads or root.writes or root.init is not None:
-        return None
-    inner = root.body
-    if isinstance(inner, BlockRealize):
-        keeps = bool(root.alloc_buffers or inner.block.iter_vars)
-    else:
-        keeps = bool(root.alloc_buffers) or _contains_block(inner)
-    return root if keeps else None
-
-
-def _contains_block(root: Stmt) -> bool:
-    stack: list[Any] = [root]
-    while stack:
-        s = stack.pop()
-        if isinstance(s, BlockRealize):
-            return True
-        if isinstance(s, SeqStmt):
-            stack.extend(s.seq)
-        else:
-            stack.extend(
-                v for f in ("body", "then_case", "else_case", "init") if (v := getattr(s, f, None)) is not None
-            )
-    return False
-
-
 def _body(p: Printer, func: PrimFunc, frame: Frame, mark: PathMark | None) -> None:
-    root = _implicit_root(func) if p.options.syntax_sugar else None
+    root = implicit_root(func.body) if p.options.syntax_sugar else None
     if root is None:
         p.run(p.body(func.body, mark))
         return
@@ -148,4 +116,3 @@ def print_module(p: Printer, mod: IRModule, mark: PathMark | None) -> list[Line]
     p.pop()
     head = [Line(0, "@" + p.ir("ir_module")), Line(0, f"class {class_name}:")]
     return head + (lines or [Line(1, "pass")])
-

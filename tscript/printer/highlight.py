@@ -131,7 +131,9 @@ def formatted(text: str) -> str:
         if done.returncode == 0:
             return done.stdout.rstrip("\n")
         reason = done.stderr.strip().splitlines()
-        warnings.warn(f"{command[0]} could not format the program: {reason[0] if reason else 'no reason'}", stacklevel=3)
+        warnings.warn(
+            f"{command[0]} could not format the program: {reason[0] if reason else 'no reason'}", stacklevel=3
+        )
         return text
     _hint_once("black_format needs ruff or black (pip install ruff); the program is shown as it is")
     return text

@@ -6,7 +6,7 @@ import base64
 import io
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def _encode(value: Any, nodes: list[Any], known: dict[int, int]) -> Any:
         return str(value)
     if isinstance(value, np.ndarray):
         file = io.BytesIO()
-        np.save(file, value, allow_pickle=False)
+        np.save(file, cast("np.ndarray[Any, Any]", value), allow_pickle=False)
         return {"array": base64.b64encode(file.getvalue()).decode("ascii")}
     if isinstance(value, (tuple, list)):
         return {"tuple": [_encode(v, nodes, known) for v in value]}  # pyright: ignore[reportUnknownVariableType]
@@ -71,10 +71,10 @@ def _encode(value: Any, nodes: list[Any], known: dict[int, int]) -> Any:
     return {"node": known[id(value)]}
 
 
-def _stored_fields(value: Any) -> dict[str, Any]:
+def _stored_fields(value: Node) -> dict[str, Any]:
     if isinstance(value, Var):
         return {"name": value.name, "dtype": value.type_annotation}
-    return {f: getattr(value, f) for f in type(value)._fields if f != "span"}
+    return {f: getattr(value, f) for f in type(value)._fields if f != "span"}  # pyright: ignore[reportPrivateUsage]
 
 
 def load_json(text: str) -> dict[str, list[Any]]:
@@ -100,7 +100,7 @@ def _construct(cls: Any, fields: dict[str, Any]) -> Any:
 def _decode(value: Any, made: list[Any]) -> Any:
     if not isinstance(value, dict):
         return value
-    (kind, content), *_ = value.items()  # pyright: ignore[reportUnknownVariableType]
+    kind, content = next(iter(cast("dict[str, Any]", value).items()))
     if kind == "node":
         return made[content]
     if kind == "tuple":
@@ -110,4 +110,3 @@ def _decode(value: Any, made: list[Any]) -> Any:
     if kind == "op":
         return Op.get(content)
     return np.load(io.BytesIO(base64.b64decode(content)), allow_pickle=False)
-

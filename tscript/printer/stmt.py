@@ -144,7 +144,9 @@ def _for(p: Printer, s: st.For, mark: PathMark | None) -> Steps:
         p.loops[loop.loop_var] = loop
     header: list[Piece] = ["for ", *commas([[n] for n in names]), " in "]
     if len(loops) > 1:
-        extents: list[list[Piece]] = [[p.text([(g.extent, 0, ("extent",))], m)] for g, m in zip(loops, marks, strict=False)]
+        extents: list[list[Piece]] = [
+            [p.text([(g.extent, 0, ("extent",))], m)] for g, m in zip(loops, marks, strict=False)
+        ]
         header += [*call(p.tir("grid"), *extents)[1], ":"]
     else:
         header += [*_loop_kind(p, s), ":"]
@@ -368,4 +370,3 @@ def match_line(p: Printer, m: st.MatchBufferRegion) -> Line:
     """The line that makes a buffer a view of a region."""
     source = p.text([(m.source, 0, ())])
     return assignment(p, m.buffer, "match_buffer", [[source]])
-

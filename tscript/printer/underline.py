@@ -22,7 +22,7 @@ def decorate(lines: Sequence[str], carets: Carets, options: PrintOptions) -> str
             out.append((f"{i + 1} ".rjust(width) if width else "") + lines[i])
             if i in carets:
                 out.append(" " * width + _caret_row(carets[i]))
-    return "\n".join(line.rstrip() for line in out)
+    return "\n".join(out).rstrip()
 
 
 def _caret_row(stretches: Sequence[tuple[int, int]]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
@@ -66,9 +66,7 @@ class Config:
 
 
 KNOBS: Final = (
-    Knob(
-        "pygmentize_style", ("TSCRIPT_PYGMENTIZE_STYLE", "TVM_PYGMENTIZE_STYLE"), _text, "Colours of shown programs."
-    ),
+    Knob("pygmentize_style", ("TSCRIPT_PYGMENTIZE_STYLE", "TVM_PYGMENTIZE_STYLE"), _text, "Colours of shown programs."),
     Knob(
         "black_format", ("TSCRIPT_BLACK_FORMAT", "TVM_BLACK_FORMAT"), _flag, "Format shown programs with ruff or black."
     ),
@@ -107,7 +105,7 @@ def current() -> Config:
 
 
 @contextmanager
-def configure(**changes: Any) -> Iterator[Config]:
+def configure(**changes: Any) -> Generator[Config]:
     """Change settings for the code inside the `with` block.
 
     Raises TypeError for a name that is no setting.
