@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn, TypeGuard
+from typing import Any, NoReturn, TypeGuard, overload
 
 from tscript.ir.base import Node, converted
 from tscript.ir.construct import add, call_intrin, cast, convert, floordiv, int_div_exact, mul, simple_sub
@@ -59,10 +59,15 @@ class Buffer(Node):
         annotation = self.data.type_annotation
         return annotation.storage_scope if isinstance(annotation, PointerType) else "global"
 
+    @overload
+    def __getitem__(self, key: ExprLike | tuple[ExprLike, ...]) -> PrimExpr: ...
+    @overload
+    def __getitem__(self, key: Any) -> Any: ...
     def __getitem__(self, key: Any) -> Any:
         return subscript(self, key)
 
-    def __setitem__(self, key: Any, value: ExprLike) -> NoReturn:
+    # Kernels store by subscript: to a checker this is an assignment like any other.
+    def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError(
             f"a store to buffer {self.name} is a statement of a kernel: "
             "write it in a function decorated with @T.prim_func (or use T.buffer_store)"

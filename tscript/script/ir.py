@@ -5,5 +5,3 @@
 from __future__ import annotations
 
 from tscript.parser.module_api import *
-
-del annotations

@@ -263,3 +263,11 @@ def infinity(dtype: str) -> PrimExpr:
     if not kind.is_float or not _FLOAT_LIMITS[str(kind.element)][1]:
         raise TypeError(f'{kind!s} has no infinity; its largest value is T.max_value("{kind!s}")')
     return const(math.inf, kind)
+
+
+__all__ = [
+    "floordiv", "floormod", "truncdiv", "truncmod", "ceildiv", "min", "max", "bitwise_and", "bitwise_or",
+    "bitwise_xor", "bitwise_not", "shift_left", "shift_right", "abs", "floor", "ceil", "trunc", "round", "nearbyint",
+    "isnan", "isinf", "isfinite", "popcount", "clz", "q_multiply_shift", "q_multiply_shift_per_axis", "max_value",
+    "min_value", "infinity",
+]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 from tscript.ir.buffer import Buffer
@@ -19,7 +20,7 @@ def find_op(name: str | Op) -> Op:
     found = Op.registry.get(name) or Op.registry.get("tir." + name)
     if found is None:
         word = name.removeprefix("tir.")
-        close = [n.removeprefix("tir.") for n in Op.registry if word[:4] in n][:4]
+        close = difflib.get_close_matches(word, [n.removeprefix("tir.") for n in Op.registry])
         raise KeyError(f"there is no intrinsic {name!r}" + (f"; similar: {', '.join(close)}" if close else ""))
     return found
 
@@ -110,3 +111,9 @@ def call_cpacked_lowered(*args: Value) -> CallNode:
 def call_kernel(*args: Value) -> CallNode:
     """A call of a compiled kernel: its name, launch parameters, arguments."""
     return call("int32", "call_kernel", *args)
+
+
+__all__ = [
+    "Call", "call_intrin", "call_extern", "call_pure_extern", "call_llvm_intrin", "call_llvm_pure_intrin",
+    "call_packed", "call_cpacked", "call_packed_lowered", "call_cpacked_lowered", "call_kernel",
+]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -108,6 +109,16 @@ def ignore_loop_partition(predicate: Value) -> PrimExpr:
     return call(e.dtype, "ignore_loop_partition", e)
 
 
+def all(*conditions: Value) -> PrimExpr:
+    """Whether every condition holds; True for none."""
+    return functools.reduce(construct.and_, conditions, const(True))
+
+
+def any(*conditions: Value) -> PrimExpr:
+    """Whether some condition holds; False for none."""
+    return functools.reduce(construct.or_, conditions, const(False))
+
+
 # -- bindings and reductions ----------------------------------------------------------------------
 
 
@@ -179,3 +190,9 @@ def iter_var(
     if isinstance(v, str):
         v = Var(v, "int32" if domain is None else domain.extent.dtype)
     return IterVar(domain, v, iter_type, thread_tag)
+
+
+__all__ = [
+    "all", "any", "cast", "Cast", "reinterpret", "type_annotation", "if_then_else", "Select", "likely", "assume",
+    "undef", "ret", "ignore_loop_partition", "Let", "comm_reducer", "reduce", "iter_var",
+]  # fmt: skip

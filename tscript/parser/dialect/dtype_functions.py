@@ -104,6 +104,14 @@ def find_dtype(name: str) -> DtypeFunction | None:
     return DtypeFunction(name) if name and not dtype.is_handle else None
 
 
+def require_dtype(name: str) -> DtypeFunction:
+    """`find_dtype`, as the `__getattr__` of a module: AttributeError for what is no type."""
+    found = None if name.startswith("_") else find_dtype(name)
+    if found is None:
+        raise AttributeError(f"T has no {name!r}")
+    return found
+
+
 def stub_text() -> str:
     """The text of `dtypes.pyi`, where every scalar type is the class of all expressions."""
     lines = [
@@ -113,9 +121,8 @@ def stub_text() -> str:
         "from tscript.ir.expr import PrimExpr, Var",
         "",
         "class handle(Var):",
-        "    def __init__(",
-        '        self, dtype: object = None, storage_scope: str = "global", *, is_size_var: bool = False',
-        "    ) -> None: ...",
+        '    def __init__(self, dtype: object = None, storage_scope: str = "global", *, is_size_var: object = False)'
+        " -> None: ...",
         "",
         *(f"{n}: TypeAlias = PrimExpr" for n in dtype_names()),
     ]

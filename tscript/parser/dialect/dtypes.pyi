@@ -4,7 +4,7 @@ from typing import TypeAlias
 from tscript.ir.expr import PrimExpr, Var
 
 class handle(Var):
-    def __new__(cls, dtype: object = None, storage_scope: str = "global") -> Var: ...
+    def __init__(self, dtype: object = None, storage_scope: str = "global", *, is_size_var: object = False) -> None: ...
 
 int8: TypeAlias = PrimExpr
 int8x2: TypeAlias = PrimExpr

@@ -315,3 +315,14 @@ def mma_store(
 def mma_fill(dtype: str, local_size: Value, local_ptr: Value, offset: Value) -> PrimExpr:
     """Set the accumulators of a matrix instruction to zero."""
     return call(dtype, "mma_fill", local_size, local_ptr, offset)
+
+
+__all__ = [
+    "tvm_storage_sync", "tvm_global_barrier_kinit", "tvm_thread_invariant", "tvm_thread_allreduce",
+    "tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down", "tvm_warp_activemask", "tvm_load_matrix_sync",
+    "tvm_store_matrix_sync", "tvm_mma_sync", "tvm_bmma_sync", "tvm_fill_fragment", "ptx_commit_group",
+    "ptx_wait_group", "ptx_cp_async_barrier", "ptx_init_barrier_thread_count", "ptx_arrive_barrier",
+    "ptx_arrive_barrier_expect_tx", "ptx_wait_barrier", "create_barriers", "make_filled_simdgroup_matrix",
+    "simdgroup_load", "simdgroup_store", "simdgroup_multiply_accumulate", "mma_load", "ptx_mma", "ptx_mma_sp",
+    "ptx_ldmatrix", "ptx_cp_async", "ptx_cp_async_bulk", "mma_store", "mma_fill",
+]  # fmt: skip

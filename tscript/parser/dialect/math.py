@@ -197,3 +197,10 @@ def ldexp(x: Value, n: Value) -> PrimExpr:
     if not value.dtype.is_float or not exponent.dtype.is_integer:
         raise TypeError(f"ldexp takes a float and an integer, not {value.dtype!s} and {exponent.dtype!s}")
     return Call(value.dtype, Op.get("tir.ldexp"), (value, exponent))
+
+
+__all__ = [
+    "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos",
+    "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "sigmoid", "fabs", "atan2", "fmod", "hypot",
+    "copysign", "nextafter", "pow", "power", "ldexp",
+]  # fmt: skip

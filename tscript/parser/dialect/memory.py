@@ -180,3 +180,13 @@ def dma_end_group(queue: Value) -> PrimExpr:
 def tvm_struct_get(arr: Value, index: Value, field: Value, dtype: str) -> PrimExpr:
     """A field, of type `dtype`, of element `index` of an array of descriptors."""
     return call(dtype, "tvm_struct_get", arr, index, field)
+
+
+__all__ = [
+    "address_of", "isnullptr", "lookup_param", "tvm_access_ptr", "tvm_stack_alloca", "tvm_stack_make_shape",
+    "tvm_stack_make_array", "tvm_struct_set", "tvm_tuple", "tvm_check_return", "tvm_throw_last_error",
+    "tvm_static_handle", "tvm_context_id", "tvm_call_trace_packed_lowered", "large_uint_imm",
+    "TVMBackendAllocWorkspace", "TVMBackendFreeWorkspace", "start_profile_intrinsic", "end_profile_intrinsic",
+    "anylist_getitem", "anylist_resetitem", "anylist_setitem_call_packed", "anylist_setitem_call_cpacked", "dma_copy",
+    "dma_wait", "dma_start_group", "dma_end_group", "tvm_struct_get",
+]  # fmt: skip

@@ -98,3 +98,9 @@ def dp4a(dtype: str, vec1: Value, vec2: Value, acc: Value = 0) -> PrimExpr:
             raise TypeError(f"dp4a multiplies vectors of four 8-bit integers, not {v.dtype!s}")
     total = acc if isinstance(acc, PrimExpr) else cast(acc, dtype)
     return call(dtype, "dp4a", a, b, total)
+
+
+__all__ = [
+    "ramp", "broadcast", "Ramp", "Broadcast", "Shuffle", "vscale", "vectorlow", "vectorhigh", "vectorcombine",
+    "get_active_lane_mask", "dp4a",
+]  # fmt: skip

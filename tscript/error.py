@@ -1,0 +1,24 @@
+"""Every exception tscript raises on purpose, and the names TVM gives to these."""
+
+from __future__ import annotations
+
+from tscript.support.errors import (
+    BuildError,
+    CallError,
+    InternalError,
+    InterpError,
+    LoweringError,
+    ScheduleError,
+    ScriptError,
+    TScriptError,
+    TuneError,
+    VerifyError,
+)
+
+DiagnosticError = ScriptError
+TVMError = TScriptError
+
+__all__ = [
+    "BuildError", "CallError", "DiagnosticError", "InternalError", "InterpError", "LoweringError", "ScheduleError",
+    "ScriptError", "TScriptError", "TVMError", "TuneError", "VerifyError",
+]  # fmt: skip
