@@ -8,7 +8,7 @@ walked with an explicit stack, so very deep ones are no problem.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from tscript.ir import buffer as _buffer
 from tscript.ir import expr as _expr
@@ -45,7 +45,14 @@ def _walked_fields(cls: type[Node]) -> tuple[str, ...]:
     return tuple(f for f in cls._fields if f not in skip)  # pyright: ignore[reportPrivateUsage]
 
 
-_FIELDS: dict[type[Node], tuple[str, ...]] = {cls: _walked_fields(cls) for cls in NODE_CLASSES.values()}
+class _FieldTable(dict[type[Node], tuple[str, ...]]):
+    """Walked fields by class; classes defined elsewhere (index maps, targets) are added when first met."""
+
+    def __missing__(self, cls: type[Node]) -> tuple[str, ...]:
+        return self.setdefault(cls, _walked_fields(cls))
+
+
+_FIELDS: Final = _FieldTable({cls: _walked_fields(cls) for cls in NODE_CLASSES.values()})
 
 
 def children(node: Node) -> Iterator[Node]:
