@@ -1,0 +1,1 @@
+"""Code generation: lowered functions to the text of a back end."""

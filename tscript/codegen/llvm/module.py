@@ -1,0 +1,123 @@
+"""A lowered module as LLVM IR text, and that as machine code in this process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+
+from tscript.codegen.abi import KernelAbi, kernel_abi
+from tscript.codegen.llvm.builder import Failure, ModuleText
+from tscript.codegen.llvm.stmt import FunctionEmitter, entry_symbol, entry_text
+from tscript.ir.function import IRModule
+from tscript.support.errors import BuildError, InternalError
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleCode:
+    """LLVM IR text of a module, the interfaces of its kernels, and its failures by status (from 1)."""
+
+    text: str
+    kernels: tuple[KernelAbi, ...]
+    failures: tuple[Failure, ...]
+    externals: tuple[tuple[str, str], ...]
+
+
+def emit_module(mod: IRModule) -> ModuleCode:
+    """The code of a lowered module, not yet optimised. Raises BuildError for what has no native form."""
+    text = ModuleText({v.name_hint: f for v, f in mod.functions.items()})
+    kernels: list[KernelAbi] = []
+    for var, func in mod.functions.items():
+        abi = kernel_abi(var.name_hint, func)
+        text.bodies.append(FunctionEmitter(text, abi, func).emit())
+        if abi.is_public:
+            text.bodies.append(entry_text(abi))
+        kernels.append(abi)
+    return ModuleCode(text.text(), tuple(kernels), tuple(text.failures), tuple(text.externals.items()))
+
+
+class _Setup:
+    """The one-time start of LLVM, and the answer to which CPU this is."""
+
+    lock = threading.Lock()
+    host: tuple[str, str] | None = None
+
+
+def _host() -> tuple[str, str]:
+    with _Setup.lock:
+        if _Setup.host is None:
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+            _Setup.host = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+        return _Setup.host
+
+
+def host_cpu() -> tuple[str, str]:
+    """LLVM's name of this machine's CPU, and its features as LLVM lists them."""
+    return _host()
+
+
+def _target_machine(mcpu: str, mattr: Sequence[str], level: int) -> llvm.TargetMachine:
+    cpu, features = _host()
+    if mcpu:
+        cpu, features = mcpu, ""
+    features = ",".join([*([features] if features else []), *mattr])
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(cpu=cpu, features=features, opt=level, jit=True)
+
+
+class CompiledModule:
+    """Machine code of a module. It lives as long as this object, which every function made of it keeps."""
+
+    def __init__(self, code: ModuleCode, mcpu: str = "", mattr: Sequence[str] = (), level: int = 3) -> None:
+        self.code = code
+        self._options = (mcpu, tuple(mattr), level)
+        _require_externals(code)
+        self._machine = _target_machine(mcpu, mattr, level)
+        # A context of its own, so that builds in several threads share nothing.
+        self._context = llvm.create_context()
+        module = _parse(code.text, self._context)
+        module.triple = llvm.get_process_triple()
+        module.data_layout = str(self._machine.target_data)
+        _optimise(module, self._machine, level)
+        self._bitcode: bytes = module.as_bitcode()
+        self._engine = llvm.create_mcjit_compiler(module, self._machine)
+        self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """The address of the entry function of a kernel."""
+        return self._engine.get_function_address(entry_symbol(name))
+
+    def source(self, fmt: str) -> str:
+        """The optimised code as "ll" (LLVM IR) or "asm" (assembly)."""
+        module = llvm.parse_bitcode(self._bitcode, llvm.create_context())
+        return str(module) if fmt == "ll" else _target_machine(*self._options).emit_assembly(module)
+
+
+def _parse(text: str, context: llvm.ContextRef) -> llvm.ModuleRef:
+    try:
+        module = llvm.parse_assembly(text, context)
+        module.verify()
+    except RuntimeError as e:
+        if "intrinsic" in str(e).lower():
+            raise BuildError(f"LLVM does not accept an intrinsic as it is called: {e}") from None
+        raise InternalError(f"the code generated for LLVM is malformed: {e}") from e
+    return module
+
+
+def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, level: int) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    options.loop_vectorization = options.slp_vectorization = level >= 2
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+
+
+def _require_externals(code: ModuleCode) -> None:
+    for symbol, wanted_by in code.externals:
+        if llvm.address_of_symbol(symbol) is None:
+            raise BuildError(
+                f"{wanted_by} needs the C function `{symbol}`, which this process does not have\n"
+                '  try: load its library first, as in ctypes.CDLL("libname.so", mode=ctypes.RTLD_GLOBAL)'
+            )

@@ -1,0 +1,145 @@
+"""Conversions between float32 and the floats below it, exact in integers, as helper functions in the module.
+
+Rounding is to nearest, ties to even. A NaN stays a NaN and keeps its sign; numbers beyond the range become
+infinite, or NaN in float8_e4m3fn, which has no infinity. `s` below is by how many bits mantissas differ and
+`bias` the difference of the exponent biases.
+"""
+
+from __future__ import annotations
+
+from tscript.codegen.llvm.builder import Builder
+from tscript.codegen.llvm.types import NARROW_FLOATS, float_const, float_vector, int_const, int_vector
+from tscript.ir.dtype import DataType
+
+
+def to_bits(b: Builder, dtype: DataType, value: str) -> str:
+    """The bits (i8 or i16 lanes) of float32 `value` rounded to `dtype`."""
+    element, lanes = dtype.element, dtype.lanes
+    name = f"round.{element!s}.x{lanes}"
+    result = int_vector(element.bits, lanes)
+    if name not in b.module.helpers:
+        b.module.helpers[name] = _to_bits_body(element, lanes, name)
+    return b.let(f"call {result} @{name}({float_vector(lanes)} {value})")
+
+
+def from_bits(b: Builder, dtype: DataType, bits: str) -> str:
+    """The float32 that the bits of a `dtype` stand for."""
+    element, lanes = dtype.element, dtype.lanes
+    name = f"widen.{element!s}.x{lanes}"
+    if name not in b.module.helpers:
+        b.module.helpers[name] = _from_bits_body(element, lanes, name)
+    return b.let(f"call {float_vector(lanes)} @{name}({int_vector(element.bits, lanes)} {bits})")
+
+
+def round_to(b: Builder, dtype: DataType, value: str) -> str:
+    """float32 `value` rounded to `dtype`, still a float32."""
+    return from_bits(b, dtype, to_bits(b, dtype, value))
+
+
+class _Lines:
+    """Instructions of a helper function on `<n x i32>`."""
+
+    def __init__(self, lanes: int) -> None:
+        self.lines: list[str] = []
+        self.lanes = lanes
+        self.i32 = int_vector(32, lanes)
+        self.f32 = float_vector(lanes)
+        self.i1 = int_vector(1, lanes)
+
+    def let(self, text: str) -> str:
+        name = f"%t{len(self.lines)}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def c(self, value: int) -> str:
+        return int_const(32, value, self.lanes)
+
+    def op(self, name: str, a: str, b: str | int) -> str:
+        return self.let(f"{name} {self.i32} {a}, {self.c(b) if isinstance(b, int) else b}")
+
+    def select(self, cond: str, a: str, b: str) -> str:
+        return self.let(f"select {self.i1} {cond}, {self.i32} {a}, {self.i32} {b}")
+
+    def cast(self, op: str, value: str, source: str, target: str) -> str:
+        return self.let(f"{op} {source} {value} to {target}")
+
+
+def _layout(element: DataType) -> tuple[int, int, int, int]:
+    exponent, mantissa = NARROW_FLOATS[element]
+    own_bias = (1 << (exponent - 1)) - 1
+    return exponent, mantissa, 23 - mantissa, 127 - own_bias
+
+
+def _to_bits_body(element: DataType, lanes: int, name: str) -> str:
+    exponent, mantissa, s, bias = _layout(element)
+    f = _Lines(lanes)
+    has_inf = element != "float8_e4m3fn"
+    inf = ((1 << exponent) - 1) << mantissa
+    bits = f.cast("bitcast", "%x", f.f32, f.i32)
+    magnitude = f.op("and", bits, 0x7FFFFFFF)
+    sign = f.op("and", f.op("lshr", bits, 32 - element.bits), 1 << (element.bits - 1))
+    odd = f.op("and", f.op("lshr", magnitude, s), 1)
+    rounded = f.op("add", f.op("add", magnitude, (1 << (s - 1)) - 1), odd)
+    normal = f.op("lshr", f.op("sub", rounded, bias << 23), s)
+    top = inf if has_inf else 0x7F
+    over = f.op("icmp ugt", normal, top)
+    result = f.select(over, f.c(top), normal)
+    if bias:
+        # Adding a number whose last bit is worth the smallest subnormal rounds to a multiple of that.
+        anchor = 2.0 ** (24 - (127 - bias) - mantissa)
+        absolute = f.cast("bitcast", magnitude, f.i32, f.f32)
+        anchored = f.let(f"fadd {f.f32} {absolute}, {float_const(anchor, 32, lanes)}")
+        steps = f.op("sub", f.cast("bitcast", anchored, f.f32, f.i32), _float_bits(anchor))
+        small = f.op("icmp ult", magnitude, (bias + 1) << 23)
+        result = f.select(small, steps, result)
+    payload = f.op("and", f.op("lshr", magnitude, s), (1 << mantissa) - 1)
+    nan = f.op("or", payload, inf | (1 << (mantissa - 1))) if has_inf else f.c(0x7F)
+    is_nan = f.op("icmp ugt", magnitude, 0x7F800000)
+    result = f.op("or", f.select(is_nan, nan, result), sign)
+    out_type = int_vector(element.bits, lanes)
+    out = f.cast("trunc", result, f.i32, out_type)
+    return _definition(out_type, name, f.f32, f.lines, out)
+
+
+def _from_bits_body(element: DataType, lanes: int, name: str) -> str:
+    exponent, mantissa, s, bias = _layout(element)
+    f = _Lines(lanes)
+    in_type = int_vector(element.bits, lanes)
+    wide = f.cast("zext", "%x", in_type, f.i32)
+    sign = f.op("shl", f.op("and", wide, 1 << (element.bits - 1)), 32 - element.bits)
+    magnitude = f.op("and", wide, (1 << (element.bits - 1)) - 1)
+    shifted = f.op("shl", magnitude, s)
+    if bias:
+        normal = f.op("add", shifted, bias << 23)
+        unit = 2.0 ** (1 - (127 - bias) - mantissa)
+        as_float = f.cast("uitofp", magnitude, f.i32, f.f32)
+        scaled = f.let(f"fmul {f.f32} {as_float}, {float_const(unit, 32, lanes)}")
+        small = f.op("icmp ult", magnitude, 1 << mantissa)
+        result = f.select(small, f.cast("bitcast", scaled, f.f32, f.i32), normal)
+        inf = ((1 << exponent) - 1) << mantissa
+        if element == "float8_e4m3fn":
+            special = f.op("icmp eq", magnitude, 0x7F)
+            result = f.select(special, f.c(0x7FC00000), result)
+        else:
+            special = f.op("icmp uge", magnitude, inf)
+            result = f.select(special, f.op("or", shifted, 0x7F800000), result)
+    else:
+        result = shifted
+    out = f.cast("bitcast", f.op("or", result, sign), f.i32, f.f32)
+    return _definition(f.f32, name, in_type, f.lines, out)
+
+
+def _definition(result: str, name: str, argument: str, lines: list[str], value: str) -> str:
+    body = "\n".join(lines)
+    return (
+        f"define internal {result} @{name}({argument} %x) alwaysinline nounwind {{\n{body}\n  ret {result} {value}\n}}"
+    )
+
+
+def _float_bits(power_of_two: float) -> int:
+    exponent = 0
+    while 2.0**exponent < power_of_two:
+        exponent += 1
+    while 2.0**exponent > power_of_two:
+        exponent -= 1
+    return (exponent + 127) << 23

@@ -1,0 +1,365 @@
+"""Statements to basic blocks: one function.
+
+A kernel returns a status: 0, or the number of the failure. Memory that it took is given back on every way
+out: before each return, for whatever is live there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from tscript.codegen.abi import KernelAbi, kernel_abi
+from tscript.codegen.llvm import memory
+from tscript.codegen.llvm.builder import Failure, ModuleText, quoted
+from tscript.codegen.llvm.expr import ExpressionEmitter, single_places
+from tscript.codegen.llvm.types import INDEX, memory_scalar, register_type
+from tscript.ir import stmt as st
+from tscript.ir.dtype import DataType
+from tscript.ir.expr import BufferLoad, Call, GlobalVar, IntImm, PrimExpr, StringImm, Var
+from tscript.ir.function import PrimFunc
+from tscript.ir.semantics import numpy_dtype
+from tscript.support.errors import BuildError
+
+STACK_BYTES: Final = 1024
+"""Allocations of at most this constant size live on the stack."""
+STACK_TOTAL: Final = 64 * 1024
+_ALIGN: Final = 64
+_MAX_BYTES: Final = (1 << 63) - 1
+
+
+class FunctionEmitter(ExpressionEmitter):
+    """Emits one kernel."""
+
+    _statements: ClassVar[dict[type[st.Stmt], Callable[..., None]]] = {}
+
+    def __init__(self, module: ModuleText, abi: KernelAbi, func: PrimFunc) -> None:
+        super().__init__(module, abi.name)
+        self.abi = abi
+        self.func = func
+        self._live: list[str] = []
+        self._stack_used = 0
+        self._failures: dict[tuple[Any, ...], str] = {}
+        self._exits: list[str] = []
+
+    # -- whole function --------------------------------------------------------------------------
+
+    def emit(self) -> str:
+        """The text of the kernel."""
+        params = ["ptr noalias %result"]
+        for i, p in enumerate(self.abi.parameters):
+            name = f"%arg{i}"
+            self.vars[p.var] = name
+            if p.buffer is None:
+                params.append(f"{register_type(p.var.dtype)} {name}")
+            else:
+                self.vars[p.buffer.data] = name
+                params.append(f"ptr{' noalias' if self.abi.no_alias else ''} {name}")
+        for i, v in enumerate(self.abi.symbols):
+            self.vars[v] = f"%size{i}"
+            params.append(f"{register_type(v.dtype)} %size{i}")
+        self.statement(self.func.body)
+        self._leave("0")
+        b = self.b
+        head = f"define internal i32 @{quoted(kernel_symbol(self.abi.name))}({', '.join(params)}) nounwind {{\nentry:"
+        return "\n".join([head, *b.entry_lines, "  br label %body", "body:", *b.lines, *self._exits, "}"])
+
+    def statement(self, s: st.Stmt) -> None:
+        """Emit a statement."""
+        handler = self._statements.get(type(s))
+        if handler is None:
+            raise BuildError(
+                f"{self.name}: a {type(s).__name__} has no native code\n  try: lower the program first with tscript.lower"
+            )
+        outer, self.stmt = self.stmt, s
+        handler(self, s)
+        self.stmt = outer
+
+    # -- leaving ---------------------------------------------------------------------------------
+
+    def _leave(self, status: str) -> None:
+        for pointer in reversed(self._live):
+            self.b.emit(f"call void @free(ptr {pointer})")
+        self.b.emit(f"ret i32 {status}")
+
+    def fail_unless(self, condition: str, failure: Failure) -> None:
+        """Leave the kernel with `failure` unless `condition` holds."""
+        key = (failure.kind, failure.text, id(failure.stmt), tuple(self._live))
+        label = self._failures.get(key)
+        if label is None:
+            label = self._failures[key] = self.b.new_label("fail")
+            status = self.b.module.add_failure(failure)
+            frees = [f"  call void @free(ptr {p})" for p in reversed(self._live)]
+            self._exits += [f"{label}:", *frees, f"  ret i32 {status}"]
+        go_on = self.b.new_label("ok")
+        self.b.branch(condition, go_on, label, unlikely=True)
+        self.b.begin(go_on)
+
+    def emit_return(self, e: PrimExpr) -> None:
+        """Store the value where the caller wants it, and leave."""
+        value = memory.to_memory(self.b, e.dtype, self.value(e))
+        self.b.emit(f"store {memory.memory_type(e.dtype)} {value}, ptr %result, align 8")
+        self._leave("0")
+        # What follows is never run, but has to stand in a block.
+        self.b.begin(self.b.new_label("after"))
+
+    def call_function(self, call: Call, callee: GlobalVar) -> str:
+        """Call another kernel of the module; a failure in it is one of this kernel."""
+        func = self.b.module.functions.get(callee.name_hint)
+        if func is None:
+            raise self.refuse(
+                f"a call of {callee.name_hint}, which the module does not have", "add the function to the module"
+            )
+        abi = kernel_abi(callee.name_hint, func)
+        if abi.symbols:
+            raise self.refuse(
+                f"a call of {callee.name_hint}, whose sizes ({', '.join(v.name for v in abi.symbols)}) come with its arrays",
+                "give them as scalar parameters, since a pointer does not carry them",
+            )
+        if len(call.args) != len(abi.parameters):
+            raise self.refuse(
+                f"a call of {abi.name} with {len(call.args)} arguments", f"it takes {len(abi.parameters)}"
+            )
+        slot = self.b.at_entry("alloca i64, align 8") if abi.returns is not None else "null"
+        args = [f"ptr {slot}"]
+        for p, a in zip(abi.parameters, call.args, strict=True):
+            want = register_type(p.var.dtype)
+            if register_type(a.dtype) != want:
+                raise self.refuse(
+                    f"a call of {abi.name} with a {a.dtype!s} for `{p.name}`", f"it takes a {p.var.dtype!s}"
+                )
+            args.append(f"{want} {self.value(a)}")
+        status = self.b.let(f"call i32 @{quoted(kernel_symbol(abi.name))}({', '.join(args)})")
+        self.memory_changed()
+        failed, fine = self.b.new_label("failed"), self.b.new_label("fine")
+        ok = self.b.let(f"icmp eq i32 {status}, 0")
+        self.b.branch(ok, fine, failed, unlikely=True)
+        self.b.begin(failed)
+        self._leave(status)
+        self.b.begin(fine)
+        if abi.returns is None:
+            return "undef"
+        if abi.returns is not call.dtype:
+            raise self.refuse(f"a call of {abi.name} as a {call.dtype!s}", f"it returns a {abi.returns!s}")
+        bits = self.b.let(f"load {memory.memory_type(abi.returns)}, ptr {slot}, align 8")
+        return memory.from_memory(self.b, abi.returns, bits)
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def _evaluate(self, s: st.Evaluate) -> None:
+        if not isinstance(s.value, (IntImm, StringImm)):
+            self.value(s.value)
+
+    def _seq(self, s: st.SeqStmt) -> None:
+        for part in s.seq:
+            self.statement(part)
+
+    def _store(self, s: st.BufferStore) -> None:
+        value = s.value
+        if isinstance(value, BufferLoad) and value.buffer.dtype is s.buffer.dtype:
+            # A copy moves bits; the conversion to a register form and back would be for nothing.
+            bits = self.load_bits(value)
+        else:
+            bits = memory.to_memory(self.b, value.dtype, self.value(value))
+        place = self.place(s.buffer, s.indices)
+        if s.predicate is None:
+            memory.store(self.b, place, bits)
+        else:
+            self._store_where(place, s.predicate, bits)
+        self.memory_changed()
+
+    def _store_where(self, place: memory.Place, predicate: PrimExpr, bits: str) -> None:
+        mask = self.value(predicate)
+        for n, one in enumerate(single_places(self.b, place)):
+            bit = mask if predicate.dtype.lanes == 1 else self.b.extract(register_type(predicate.dtype), mask, n)
+            write, end = self.b.new_label("write"), self.b.new_label("end")
+            self.b.branch(bit, write, end)
+            self.b.begin(write)
+            memory.store(self.b, one, bits if place.count == 1 else memory.lane_group(self.b, place, bits, n))
+            self.b.jump(end)
+            self.b.begin(end)
+
+    def _let(self, s: st.LetStmt) -> None:
+        self.vars[s.var] = self.value(s.value)
+        self._inside(s.body)
+
+    def _inside(self, body: st.Stmt) -> None:
+        self.push_scope()
+        self.statement(body)
+        self.pop_scope()
+
+    def _if(self, s: st.IfThenElse) -> None:
+        b = self.b
+        condition = self.value(s.condition)
+        then, end = b.new_label("then"), b.new_label("endif")
+        otherwise = end if s.else_case is None else b.new_label("else")
+        b.branch(condition, then, otherwise)
+        for label, body in ((then, s.then_case), (otherwise, s.else_case)):
+            if body is not None:
+                b.begin(label)
+                self._inside(body)
+                b.jump(end)
+        b.begin(end)
+
+    def _for(self, s: st.For) -> None:
+        b = self.b
+        start, extent = self.index(s.min), self.index(s.extent)
+        end = extent if start == "0" else b.let(f"add nsw i64 {start}, {extent}")
+        body, latch, done = b.new_label("loop"), b.new_label("next"), b.new_label("done")
+        b.branch(b.let(f"icmp slt i64 {start}, {end}"), body, done)
+        came_from = b.label
+        b.begin(body)
+        counter, following = f"%i.{body}", f"%next.{body}"
+        b.emit(f"{counter} = phi i64 [ {start}, %{came_from} ], [ {following}, %{latch} ]")
+        self.wide_vars[s.loop_var] = counter
+        dtype = s.loop_var.dtype
+        self.vars[s.loop_var] = counter if dtype.bits == 64 else b.let(f"trunc i64 {counter} to {register_type(dtype)}")
+        self._inside(s.body)
+        b.jump(latch)
+        b.begin(latch)
+        b.emit(f"{following} = add nsw i64 {counter}, 1")
+        b.branch(b.let(f"icmp slt i64 {following}, {end}"), body, done)
+        b.begin(done)
+
+    def _while(self, s: st.While) -> None:
+        b = self.b
+        test, body, done = b.new_label("test"), b.new_label("while"), b.new_label("done")
+        b.jump(test)
+        b.begin(test)
+        self.push_scope()
+        condition = self.value(s.condition)
+        self.pop_scope()
+        b.branch(condition, body, done)
+        b.begin(body)
+        self._inside(s.body)
+        b.jump(test)
+        b.begin(done)
+
+    def _assert(self, s: st.AssertStmt) -> None:
+        text = s.message.value if isinstance(s.message, StringImm) else str(s.message)
+        self.fail_unless(self.value(s.condition), Failure("assert", text, s))
+        self.statement(s.body)
+
+    def _attr(self, s: st.AttrStmt) -> None:
+        self.statement(s.body)
+
+    def _declare(self, s: st.DeclBuffer) -> None:
+        self.statement(s.body)
+
+    # -- memory ----------------------------------------------------------------------------------
+
+    def _allocate(self, s: st.Allocate) -> None:
+        sizes = [e.value if isinstance(e, IntImm) else None for e in s.extents]
+        width = s.dtype.bytes * s.dtype.lanes
+        total: int | None = width
+        for size in sizes:
+            total = None if total is None or size is None else total * size
+        scalar = memory_scalar(s.dtype)
+        if total is not None and total <= STACK_BYTES and self._stack_used + total <= STACK_TOTAL:
+            self._stack_used += total
+            count = max(total // s.dtype.bytes, 1)
+            self.vars[s.buffer_var] = self.b.at_entry(f"alloca [{count} x {scalar}], align {_ALIGN}")
+            self._inside(s.body)
+            return
+        size = str(total) if total is not None else self._runtime_size(s, width)
+        pointer = self._take_memory(s, size)
+        self.vars[s.buffer_var] = pointer
+        self._inside(s.body)
+        self.b.emit(f"call void @free(ptr {self._live.pop()})")
+
+    def _runtime_size(self, s: st.Allocate, width: int) -> str:
+        b = self.b
+        total, fits = str(width), "true"
+        pair = "{ i64, i1 }"
+        for e in s.extents:
+            size = self.index(e)
+            b.module.declare("llvm.smul.with.overflow.i64", f"{pair} {{}}(i64, i64)")
+            product = b.let(f"call {pair} @llvm.smul.with.overflow.i64(i64 {total}, i64 {size})")
+            total = b.let(f"extractvalue {pair} {product}, 0")
+            over = b.let(f"extractvalue {pair} {product}, 1")
+            negative = b.let(f"icmp slt i64 {size}, 0")
+            bad = b.let(f"or i1 {over}, {negative}")
+            fits = b.let(f"select i1 {bad}, i1 false, i1 {fits}")
+        limit = b.let(f"icmp ule i64 {total}, {_MAX_BYTES - 2 * _ALIGN}")
+        text = f"the size of the allocation `{s.buffer_var.name}` is negative or too large"
+        self.fail_unless(b.let(f"and i1 {fits}, {limit}"), Failure("memory", text, s))
+        return total
+
+    def _take_memory(self, s: st.Allocate, size: str) -> str:
+        b = self.b
+        b.module.declarations.setdefault("malloc", "declare noalias ptr @malloc(i64)")
+        b.module.declarations.setdefault("free", "declare void @free(ptr)")
+        padded = b.let(f"add i64 {size}, {_ALIGN}")
+        raw = b.let(f"call noalias ptr @malloc(i64 {padded})")
+        text = f"there is not enough memory for the allocation `{s.buffer_var.name}`"
+        self.fail_unless(b.let(f"icmp ne ptr {raw}, null"), Failure("memory", text, s))
+        self._live.append(raw)
+        address = b.let(f"ptrtoint ptr {raw} to i64")
+        gap = b.let(f"and i64 {b.let(f'sub i64 0, {address}')}, {_ALIGN - 1}")
+        return b.let(f"getelementptr inbounds i8, ptr {raw}, i64 {gap}")
+
+    def _allocate_const(self, s: st.AllocateConst) -> None:
+        # Bools and 4-bit integers take a byte each, in NumPy as here.
+        data = np.ascontiguousarray(s.data, numpy_dtype(s.dtype)).tobytes() or b"\0"
+        text = "".join(chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in data)
+        self.vars[s.buffer_var] = self.b.module.add_constant(f"[{len(data)} x i8]", f'c"{text}"', _ALIGN)
+        self._inside(s.body)
+
+
+def kernel_symbol(name: str) -> str:
+    """The LLVM name of a kernel; not that of any C function."""
+    return f"{name}.kernel"
+
+
+def entry_symbol(name: str) -> str:
+    """The LLVM name of the function by which a kernel is called from outside."""
+    return f"{name}.entry"
+
+
+def entry_text(abi: KernelAbi) -> str:
+    """The function that reads a kernel's arguments from slots of eight bytes and calls it."""
+    lines: list[str] = []
+    args = ["ptr %result"]
+
+    def slot(i: int, dtype: DataType | None) -> str:
+        lines.append(f"  %p{i} = getelementptr inbounds i64, ptr %slots, i64 {i}")
+        if dtype is None or dtype.is_handle:
+            lines.append(f"  %a{i} = load ptr, ptr %p{i}, align 8")
+            return f"ptr %a{i}"
+        t = register_type(dtype)
+        # Scalars come as an i64 or a double, whatever their width.
+        wide = "double" if dtype.is_float else INDEX
+        if t == wide:
+            lines.append(f"  %a{i} = load {wide}, ptr %p{i}, align 8")
+        else:
+            lines.append(f"  %w{i} = load {wide}, ptr %p{i}, align 8")
+            lines.append(f"  %a{i} = {'fptrunc' if dtype.is_float else 'trunc'} {wide} %w{i} to {t}")
+        return f"{t} %a{i}"
+
+    n = 0
+    for p in abi.parameters:
+        args.append(slot(n, None if p.buffer is not None else p.var.dtype))
+        n += 1
+    for v in abi.symbols:
+        args.append(slot(n, v.dtype))
+        n += 1
+    return "\n".join(
+        [
+            f"define i32 @{quoted(entry_symbol(abi.name))}(ptr noalias %slots, ptr noalias %result) nounwind {{",
+            *lines,
+            f"  %status = call i32 @{quoted(kernel_symbol(abi.name))}({', '.join(args)})",
+            "  ret i32 %status",
+            "}",
+        ]
+    )
+
+
+_F = FunctionEmitter
+_F._statements = {  # pyright: ignore[reportPrivateUsage]
+    st.Evaluate: _F._evaluate, st.SeqStmt: _F._seq, st.BufferStore: _F._store, st.LetStmt: _F._let,
+    st.IfThenElse: _F._if, st.For: _F._for, st.While: _F._while, st.AssertStmt: _F._assert, st.AttrStmt: _F._attr,
+    st.DeclBuffer: _F._declare, st.Allocate: _F._allocate, st.AllocateConst: _F._allocate_const,
+    st.Prefetch: lambda self, s: None,
+}  # fmt: skip

@@ -1,0 +1,1 @@
+"""From programs to functions that run: lowering, code generation and the runtime, joined."""

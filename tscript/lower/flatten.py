@@ -1,0 +1,226 @@
+"""Buffers become flat: one dimension, no strides, no offset.
+
+The flat index is computed in int32 only where bounds prove that no step of it can leave int32; else in
+int64, from its leaves on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tscript.arith.const_bound import Bound, const_bound
+from tscript.ir import expr as ex
+from tscript.ir.buffer import Buffer
+from tscript.ir.construct import add, cast, const, floordiv, mul
+from tscript.ir.dtype import INT32, INT64, DataType, int_range
+from tscript.ir.expr import Broadcast, BufferLoad, IntImm, PrimExpr, Ramp, Var
+from tscript.ir.function import PrimFunc
+from tscript.ir.functor import Rewriter
+from tscript.ir.stmt import Allocate, BufferStore, DeclBuffer, For, LetStmt
+from tscript.support.errors import LoweringError
+
+_MAX_BYTES: Final = (1 << 63) - 1
+_WIDENED: Final = (ex.Add, ex.Sub, ex.Mul, ex.FloorDiv, ex.FloorMod, ex.Div, ex.Mod, ex.Min, ex.Max)
+
+
+def flatten_buffers(func: PrimFunc) -> PrimFunc:
+    """Make every access one of a flat buffer. Parameters keep their declaration beside a flat alias.
+
+    Raises LoweringError for a buffer of more bytes than an address can count.
+    """
+    flattener = _Flatten()
+    body = flattener.rewrite(func.body)
+    for buffer in reversed(tuple(func.buffer_map.values())):
+        flat = flattener.map_buffer(buffer)
+        if flat is not buffer:
+            body = DeclBuffer(flat, body)
+    return func.replace(body=body)
+
+
+class _Flatten(Rewriter):
+    # What an index becomes depends on the bounds of the loops around it.
+    memoize = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bounds: dict[Var, Bound] = {}
+
+    # -- bounds ----------------------------------------------------------------------------------
+
+    def rewrite_For(self, loop: For) -> Any:
+        start, extent = const_bound(loop.min, self._bounds), const_bound(loop.extent, self._bounds)
+        last = None if start.high is None or extent.high is None else start.high + max(extent.high, 1) - 1
+        self._bounds[loop.loop_var] = Bound(start.low, last)
+        return self.rewrite_children(loop)
+
+    def rewrite_LetStmt(self, let: LetStmt) -> Any:
+        if let.var.dtype.is_integer and let.var.dtype.lanes == 1:
+            self._bounds[let.var] = const_bound(let.value, self._bounds)
+        return self.rewrite_children(let)
+
+    # -- buffers ---------------------------------------------------------------------------------
+
+    def rewrite_buffer(self, buffer: Buffer) -> Buffer:
+        require_addressable(buffer)
+        if len(buffer.shape) == 1 and not buffer.strides and _is_zero(buffer.elem_offset):
+            return buffer
+        zero = IntImm("int32", 0)
+        return buffer.replace(shape=(_flat_size(buffer),), strides=(), elem_offset=zero, axis_separators=())
+
+    def rewrite_Allocate(self, s: Allocate) -> Any:
+        s = self.rewrite_children(s)
+        sizes = [e.value for e in s.extents if isinstance(e, IntImm)]
+        require_bytes(s.buffer_var.name, s.dtype, sizes)
+        return s.replace(extents=(_product(s.extents),)) if len(s.extents) != 1 else s
+
+    def rewrite_BufferLoad(self, load: BufferLoad) -> Any:
+        indices = self._indices(load)
+        predicate = None if load.predicate is None else self.rewrite(load.predicate)
+        return BufferLoad(self.map_buffer(load.buffer), indices, predicate)
+
+    def rewrite_BufferStore(self, store: BufferStore) -> Any:
+        indices = self._indices(store)
+        predicate = None if store.predicate is None else self.rewrite(store.predicate)
+        return store.replace(
+            buffer=self.map_buffer(store.buffer), value=self.rewrite(store.value), indices=indices, predicate=predicate
+        )
+
+    def _indices(self, access: Any) -> tuple[PrimExpr, ...]:
+        buffer: Buffer = access.buffer
+        indices = [self.rewrite(i) for i in access.indices]
+        # Written out before any choice of width, to see whether int32 would do.
+        narrow = _offset(buffer, indices, INT32)
+        if narrow is not None and fits_int32(narrow, self._bounds):
+            return (narrow,)
+        wide = _offset(buffer, [widened(i) for i in indices], INT64)
+        assert wide is not None
+        return (wide,)
+
+
+def _offset(buffer: Buffer, indices: list[PrimExpr], dtype: DataType) -> PrimExpr | None:
+    strides = buffer.effective_strides() if dtype is INT32 else _wide_strides(buffer)
+    parts = (*indices, *strides, buffer.elem_offset)
+    if dtype is INT32 and any(p.dtype.element is not INT32 for p in parts):
+        return None
+    total: PrimExpr = buffer.elem_offset if dtype is INT32 else widened(buffer.elem_offset)
+    for index, stride in zip(indices, strides, strict=True):
+        total = _sum(total, _scaled(index, stride))
+    return total
+
+
+def _wide_strides(buffer: Buffer) -> tuple[PrimExpr, ...]:
+    if buffer.strides:
+        return tuple(widened(s) for s in buffer.strides)
+    result: list[PrimExpr] = [const(1, "int64")] if buffer.shape else []
+    for extent in reversed(buffer.shape[1:]):
+        result.append(mul(widened(extent), result[-1]))
+    return tuple(reversed(result))
+
+
+def _scaled(index: PrimExpr, by: PrimExpr) -> PrimExpr:
+    if isinstance(index, Ramp):
+        return Ramp(mul(index.base, by), mul(index.stride, by), index.lanes)
+    if isinstance(index, Broadcast):
+        return Broadcast(mul(index.value, by), index.lanes)
+    return mul(index, by)
+
+
+def _sum(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    if isinstance(b, Ramp) and a.dtype.lanes == 1:
+        return Ramp(add(a, b.base), b.stride, b.lanes)
+    if isinstance(b, Broadcast) and a.dtype.lanes == 1:
+        return Broadcast(add(a, b.value), b.lanes)
+    return add(a, b)
+
+
+# -- width of indices -------------------------------------------------------------------------------
+
+
+def fits_int32(e: PrimExpr, bounds: dict[Var, Bound]) -> bool:
+    """Whether no arithmetic in the index `e` can leave int32, as bounds show."""
+    low, high = int_range(INT32)
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Ramp):
+            steps = mul(node.stride, const(node.lanes - 1, node.stride.dtype))
+            stack += [add(node.base, steps), node.base, node.stride]
+        elif isinstance(node, Broadcast):
+            stack.append(node.value)
+        elif isinstance(node, _WIDENED):
+            if node.dtype.lanes != 1:
+                return False
+            found = const_bound(node, bounds)
+            if found.low is None or found.high is None or found.low < low or found.high > high:
+                return False
+            stack += [node.a, node.b]
+    return True
+
+
+def widened(e: PrimExpr) -> PrimExpr:
+    """The index `e` computed in int64, its leaves converted."""
+    target = INT64.with_lanes(e.dtype.lanes)
+    if e.dtype is target:
+        return e
+    if isinstance(e, IntImm):
+        return const(e.value, INT64) if e.dtype.is_int else cast(e, target)
+    if isinstance(e, Ramp):
+        return Ramp(widened(e.base), widened(e.stride), e.lanes)
+    if isinstance(e, Broadcast):
+        return Broadcast(widened(e.value), e.lanes)
+    if isinstance(e, _WIDENED) and e.dtype.is_int:
+        return _again(e, widened(e.a), widened(e.b))
+    return cast(e, target)
+
+
+def _again(e: ex.ArithExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    build: dict[type[ex.ArithExpr], Any] = {ex.Add: add, ex.Mul: mul, ex.FloorDiv: floordiv}
+    return build.get(type(e), type(e))(a, b)
+
+
+# -- sizes ------------------------------------------------------------------------------------------
+
+
+def require_addressable(buffer: Buffer) -> None:
+    """Raise LoweringError for a buffer whose constant size is beyond what an address can count."""
+    require_bytes(buffer.name, buffer.dtype, [s.value for s in buffer.shape if isinstance(s, IntImm)])
+
+
+def require_bytes(name: str, dtype: DataType, extents: list[int]) -> None:
+    """Raise LoweringError if `extents` (all, or the constant ones) give more than 2**63 - 1 bytes."""
+    total = dtype.bytes * dtype.lanes
+    for n in extents:
+        if n < 0:
+            raise LoweringError(f"the buffer {name} has a negative extent, {n}")
+        total *= n
+    if total > _MAX_BYTES:
+        shape = ", ".join(map(str, extents))
+        raise LoweringError(
+            f"the buffer {name} of shape ({shape}) and type {dtype!s} takes {total} bytes; memory is addressed up to "
+            f"2**63 - 1 bytes\n  try: make its extents smaller"
+        )
+
+
+def _flat_size(buffer: Buffer) -> PrimExpr:
+    if not buffer.strides:
+        return _product(buffer.shape)
+    total: PrimExpr = widened(buffer.elem_offset)
+    for extent, stride in zip(buffer.shape, buffer.strides, strict=True):
+        total = add(total, mul(widened(extent), widened(stride)))
+    return total
+
+
+def _product(shape: tuple[PrimExpr, ...]) -> PrimExpr:
+    if all(isinstance(s, IntImm) for s in shape):
+        total = 1
+        for s in shape:
+            total *= s.value  # pyright: ignore[reportAttributeAccessIssue]
+        return const(total)
+    wide: PrimExpr = const(1, INT64)
+    for s in shape:
+        wide = mul(wide, widened(s))
+    return wide
+
+
+def _is_zero(e: PrimExpr) -> bool:
+    return isinstance(e, IntImm) and e.value == 0

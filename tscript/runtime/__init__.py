@@ -1,0 +1,1 @@
+"""Arrays, devices, built modules and how they are called and timed."""

@@ -1,0 +1,199 @@
+"""`NDArray`: an array of any data type of ours, on a device, that kernels and NumPy share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tscript.ir.dtype import DataType
+from tscript.ir.semantics import NUMPY_TYPES, numpy_dtype
+from tscript.runtime.device import Device, cpu
+
+_ALIGNMENT = 64
+_NAMES = {v: k for k, v in NUMPY_TYPES.items()}
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Our name of a NumPy type. Raises TypeError for one that kernels do not know."""
+    name = _NAMES.get(dtype)
+    if name is None:
+        native = dtype.newbyteorder("=")
+        hint = "; its byte order is not this machine's" if native != dtype and native in _NAMES else ""
+        raise TypeError(f"kernels have no type for NumPy's {dtype}{hint}")
+    return name
+
+
+def _allocate(shape: tuple[int, ...], dtype: DataType) -> np.ndarray[Any, Any]:
+    full = shape if dtype.lanes == 1 else (*shape, dtype.lanes)
+    kind = numpy_dtype(dtype)
+    size = kind.itemsize
+    for n in full:
+        size *= n
+    if size > (1 << 63) - 1:
+        raise ValueError(
+            f"an array of shape {shape} and type {dtype!s} takes {size} bytes, which is more than can be addressed"
+        )
+    raw = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -raw.__array_interface__["data"][0] % _ALIGNMENT
+    return raw[start : start + size].view(kind).reshape(full)
+
+
+class NDArray:
+    """An array: `shape`, `dtype` (text; `"float32x4"` for vectors), `device`.
+
+    Made by `tscript.nd.array`, `empty` and `zeros`. Slicing gives a view on the same memory, assignment to a
+    slice writes through it; `numpy()` copies, `np.asarray(a)` shares.
+    """
+
+    __slots__ = ("_array", "device", "dtype", "shape")
+
+    # NumPy's operators leave the choice to us instead of looping over elements.
+    __array_priority__ = 100
+
+    def __init__(self, array: np.ndarray[Any, Any], dtype: DataType, device: Device) -> None:
+        self._array = array
+        self.dtype = dtype
+        self.device = device
+        self.shape: tuple[int, ...] = array.shape if dtype.lanes == 1 else array.shape[:-1]
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        n = 1
+        for s in self.shape:
+            n *= s
+        return n
+
+    def memory(self) -> np.ndarray[Any, Any]:
+        """The memory as a NumPy array, not copied (vectors have their lanes as a last dimension)."""
+        return self._array
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy as a NumPy array (vectors have their lanes as a last dimension)."""
+        return self._array.copy()
+
+    asnumpy = numpy
+
+    def copyfrom(self, source: Any) -> NDArray:
+        """Fill with the elements of an array-like of the same shape, converted. Returns this array."""
+        values = source.memory() if isinstance(source, NDArray) else np.asarray(source)
+        if values.shape != self._array.shape:
+            raise ValueError(f"cannot fill an array of shape {self._array.shape} from one of shape {values.shape}")
+        self._array[...] = values if values.dtype == self._array.dtype else values.astype(self._array.dtype)
+        return self
+
+    def copyto(self, target: NDArray | Device) -> NDArray:
+        """Copy into another array, or to a device; the copy."""
+        if isinstance(target, Device):
+            return array(self, target)
+        return target.copyfrom(self)
+
+    def astype(self, dtype: str) -> NDArray:
+        """A copy converted to another type."""
+        return array(self, self.device, dtype)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if dtype is not None and np.dtype(dtype) != self._array.dtype:
+            if copy is False:
+                raise ValueError(f"an array of {self.dtype!s} cannot be seen as {np.dtype(dtype)} without a copy")
+            return self._array.astype(dtype)
+        return self._array.copy() if copy else self._array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device.device_type, self.device.index
+
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule that shares the memory."""
+        return self.__dlpack__()
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without dimensions has no length")
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        part = self._array[key]
+        return NDArray(part, self.dtype, self.device) if isinstance(part, np.ndarray) else part
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        values = value.memory() if isinstance(value, NDArray) else np.asarray(value)
+        target = self._array[key]
+        if isinstance(target, np.ndarray):
+            target[...] = values.astype(self._array.dtype)
+        else:
+            self._array[key] = values.astype(self._array.dtype)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __float__(self) -> float:
+        return float(self._array)
+
+    def __int__(self) -> int:
+        return int(self._array)
+
+    def __repr__(self) -> str:
+        return f"<tscript.nd.NDArray shape={self.shape}, {self.dtype!s}, {self.device}>\n{self._array!r}"
+
+    def __str__(self) -> str:
+        return str(self._array)
+
+
+def _require_cpu(where: Device) -> None:
+    if where.kind != "cpu":
+        state = "is there, but arrays cannot be put on it yet" if where.exist else "does not exist on this machine"
+        raise ValueError(f"{where} {state}; use tscript.cpu()")
+
+
+def empty(shape: int | Sequence[int], dtype: str = "float32", device: Device | None = None) -> NDArray:
+    """An array whose elements are not set. Its memory is aligned to 64 bytes.
+
+    >>> empty((2, 3), "bfloat16").shape
+    (2, 3)
+    """
+    where = cpu() if device is None else device
+    _require_cpu(where)
+    dims = (shape,) if isinstance(shape, int) else tuple(int(s) for s in shape)
+    if any(d < 0 for d in dims):
+        raise ValueError(f"the dimensions of an array are at least 0, not {dims}")
+    kind = DataType(dtype)
+    return NDArray(_allocate(dims, kind), kind, where)
+
+
+def zeros(shape: int | Sequence[int], dtype: str = "float32", device: Device | None = None) -> NDArray:
+    """An array of zeros."""
+    made = empty(shape, dtype, device)
+    made.memory()[...] = 0
+    return made
+
+
+def array(source: Any, device: Device | None = None, dtype: str | None = None) -> NDArray:
+    """A copy of an array-like, in the type it has, or in `dtype`.
+
+    >>> array([1.5, 2.0]).dtype
+    'float64'
+    """
+    if isinstance(source, NDArray) and dtype is None:
+        return empty(source.shape, source.dtype, device).copyfrom(source)
+    values = source.memory() if isinstance(source, NDArray) else np.asarray(source)
+    if dtype is None:
+        return empty(values.shape, dtype_name(values.dtype.newbyteorder("=")), device).copyfrom(values)
+    lanes = DataType(dtype).lanes
+    shape = values.shape if lanes == 1 else values.shape[:-1]
+    return empty(shape, dtype, device).copyfrom(values)
+
+
+def from_dlpack(source: Any) -> NDArray:
+    """An array that shares the memory of an object with `__dlpack__`."""
+    shared = np.from_dlpack(source)
+    return NDArray(shared, DataType(dtype_name(shared.dtype)), cpu())

@@ -1,0 +1,1 @@
+"""What code is generated for: target kinds, their attributes, the current target."""
