@@ -1,0 +1,244 @@
+"""Arguments of a run: arrays and numbers checked against the parameters, sizes and strides bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tscript.interp.memory import Memory, Pointer
+from tscript.ir import expr as ex
+from tscript.ir import semantics
+from tscript.ir.base import Node
+from tscript.ir.buffer import Buffer
+from tscript.ir.dtype import INT64, DataType, int_range
+from tscript.ir.expr import PrimExpr, Var
+from tscript.ir.function import PrimFunc
+from tscript.ir.functor import pre_order_visit
+from tscript.support.errors import CallError
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True)
+class Bound:
+    """Arguments ready for the generated function."""
+
+    values: list[Any] = field(default_factory=list[Any])
+    strided: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])  # by parameter
+    finish: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+
+
+class Signature:
+    """What a function takes. `symbols` are the variables that array shapes and strides give values to."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.func = func
+        self.name = func.__name__
+        self.params = func.params
+        self.buffers: dict[int, Buffer] = {i: func.buffer_map[p] for i, p in enumerate(func.params) if p in func.buffer_map}
+        scalars = {p for p in func.params if not p.dtype.is_handle}
+        found: dict[Var, None] = {}
+        for b in self.buffers.values():
+            for e in (*b.shape, *b.strides, b.elem_offset):
+                if isinstance(e, Var) and e not in scalars:
+                    found[e] = None
+        self.symbols = tuple(found)
+        self._addressed = _addressed(func)
+
+    def bind(self, args: Sequence[Any], check: bool) -> Bound:
+        """Check `args` and take them apart. Raises CallError naming the parameter, what it takes and what it got."""
+        if len(args) != len(self.params):
+            names = ", ".join(self._label(i) for i in range(len(self.params)))
+            raise CallError(f"{self.name} takes {len(self.params)} arguments ({names}), not {len(args)}")
+        bound = Bound()
+        env: dict[Var, int | float] = {}
+        arrays: dict[int, Array] = {}
+        for i, (param, arg) in enumerate(zip(self.params, args, strict=True)):
+            if param.dtype.is_handle:
+                if isinstance(arg, Pointer) and i not in self.buffers:
+                    bound.values.append(arg)
+                    continue
+                arrays[i] = self._array(i, arg)
+                bound.values.append(None)
+            else:
+                env[param] = self._scalar(i, param.dtype, arg)
+                bound.values.append(env[param])
+        for i, array in arrays.items():
+            if i in self.buffers:
+                self._check_type(i, array)
+                self._bind_symbols(i, array, env)
+        for i, array in arrays.items():
+            bound.values[i] = self._place(i, array, env, bound, check)
+        for v in self.symbols:
+            bound.values.append(env.get(v, 0))
+        return bound
+
+    def _label(self, i: int) -> str:
+        return self.buffers[i].name if i in self.buffers else self.params[i].name
+
+    def _where(self, i: int) -> str:
+        return f"parameter {i} ({self._label(i)}) of {self.name}"
+
+    def _array(self, i: int, arg: Any) -> Array:
+        if isinstance(arg, np.ndarray):
+            return arg
+        try:
+            if hasattr(arg, "__array_interface__"):
+                return np.asarray(arg)
+            if hasattr(arg, "__dlpack__"):
+                return np.from_dlpack(arg)
+            return np.asarray(memoryview(arg))
+        except (TypeError, ValueError, BufferError, RuntimeError) as error:
+            want = self._wanted(i) if i in self.buffers else "an array"
+            raise CallError(f"{self._where(i)} takes {want}, not a {type(arg).__name__}") from error
+
+    def _wanted(self, i: int) -> str:
+        b = self.buffers[i]
+        shape = ", ".join(_text(s) for s in b.shape) + "," * (len(b.shape) == 1)
+        return f"a {b.dtype!s} array of shape ({shape})"
+
+    def _scalar(self, i: int, dtype: DataType, arg: Any) -> int | float:
+        if dtype.lanes != 1:
+            raise CallError(f"{self._where(i)} is a {dtype!s}; vectors cannot be passed from Python")
+        value = arg.item() if isinstance(arg, np.generic) or (isinstance(arg, np.ndarray) and arg.ndim == 0) else arg
+        if dtype.is_float and isinstance(value, (int, float)):
+            return semantics.round_float(dtype, float(value))
+        if dtype.is_float or not isinstance(value, int):
+            raise CallError(f"{self._where(i)} takes a {dtype!s}, not {arg!r} of type {type(arg).__name__}")
+        low, high = int_range(dtype)
+        if not low <= value <= high:
+            raise CallError(f"{self._where(i)} takes a {dtype!s}, which holds {low} to {high}; got {value}")
+        return int(value)
+
+    def _check_type(self, i: int, array: Array) -> None:
+        b = self.buffers[i]
+        want = semantics.numpy_dtype(b.dtype)
+        if array.dtype != want:
+            raise CallError(f"{self._where(i)} takes {self._wanted(i)}; got an array of dtype {array.dtype!s}")
+        rank = len(b.shape) + (b.dtype.lanes > 1)
+        if array.ndim != rank:
+            raise CallError(f"{self._where(i)} takes {self._wanted(i)}, {rank} dimensions; got shape {array.shape}")
+        if b.dtype.lanes > 1 and (array.shape[-1] != b.dtype.lanes or array.strides[-1] != array.itemsize):
+            raise CallError(
+                f"{self._where(i)} takes {self._wanted(i)}: the last dimension of the array holds the "
+                f"{b.dtype.lanes} lanes of each element, side by side; got shape {array.shape}"
+            )
+
+    def _bind_symbols(self, i: int, array: Array, env: dict[Var, int | float]) -> None:
+        b = self.buffers[i]
+        for e, extent in zip(b.shape, array.shape, strict=False):
+            if isinstance(e, Var) and e not in env:
+                if extent > int_range(e.dtype)[1]:
+                    raise CallError(f"{self._where(i)}: extent {extent} does not fit in {e.name} ({e.dtype!s})")
+                env[e] = extent
+        width = array.itemsize * b.dtype.lanes
+        for e, stride in zip(b.strides, array.strides, strict=False):
+            if isinstance(e, Var) and e not in env:
+                env[e] = stride // width
+        if isinstance(b.elem_offset, Var) and b.elem_offset not in env:
+            env[b.elem_offset] = 0
+
+    def _place(self, i: int, array: Array, env: dict[Var, int | float], bound: Bound, check: bool) -> Pointer:
+        b = self.buffers.get(i)
+        if b is None:
+            if not array.flags.c_contiguous:
+                raise CallError(f"{self._where(i)} is an address; it takes a contiguous array only")
+            memory, start = Memory.of_array(array, check)
+            return Pointer(memory, start)
+        shape = array.shape[: len(b.shape)]
+        for d, (e, extent) in enumerate(zip(b.shape, shape, strict=True)):
+            want = self._value(i, e, env)
+            if want != extent:
+                known = f"{_text(e)} = {want}" if not isinstance(e, ex.IntImm) else str(want)
+                raise CallError(
+                    f"{self._where(i)} takes {self._wanted(i)}: dimension {d} must be {known}; got shape {array.shape}"
+                )
+        width = array.itemsize * b.dtype.lanes
+        steps = array.strides[: len(b.shape)]
+        if any(s % width for s, n in zip(steps, shape, strict=True) if n > 1) or array.ctypes.data % array.itemsize:
+            array = self._copied(array, bound)
+            steps = array.strides[: len(b.shape)]
+        strides = tuple(s // width for s in steps)
+        wanted = [self._value(i, e, env) for e in b.strides] if b.strides else _compact(shape)
+        fits = array.size == 0 or all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True))
+        if not fits:
+            if b.strides:
+                raise CallError(f"{self._where(i)} takes strides {tuple(wanted)} (elements); got {strides}")
+            if b.data in self._addressed:
+                raise CallError(
+                    f"{self._where(i)} must be contiguous, because the program uses its address; got strides {strides}"
+                )
+            bound.strided[i] = strides
+        memory, start = Memory.of_array(array, check)
+        return Pointer(memory, start - self._value(i, b.elem_offset, env) * width)
+
+    def _copied(self, array: Array, bound: Bound) -> Array:
+        """A contiguous copy of an array whose elements lie between element boundaries; stores go back at the end."""
+        copy = np.ascontiguousarray(array)
+        if array.flags.writeable:
+            bound.finish.append(lambda: np.copyto(array, copy))
+        else:
+            copy.flags.writeable = False
+        return copy
+
+    def _value(self, i: int, e: PrimExpr, env: dict[Var, int | float]) -> int:
+        try:
+            return evaluate(e, env)
+        except KeyError:
+            raise CallError(
+                f"{self._where(i)}: {_text(e)} has no value; no array has it as an extent of its own, "
+                "so pass it as a parameter"
+            ) from None
+
+
+def _text(e: PrimExpr) -> str:
+    """A short text of an extent, without the printer."""
+    if isinstance(e, ex.IntImm):
+        return str(e.value)
+    if isinstance(e, Var):
+        return e.name
+    signs = {ex.Add: "+", ex.Sub: "-", ex.Mul: "*", ex.FloorDiv: "//", ex.FloorMod: "%"}
+    if type(e) in signs and isinstance(e, ex.BinaryExpr):
+        return f"({_text(e.a)} {signs[type(e)]} {_text(e.b)})"
+    return _text(e.value) if isinstance(e, ex.Cast) else type(e).__name__
+
+
+def evaluate(e: PrimExpr, env: dict[Var, int | float]) -> int:
+    """The value of an integer expression; KeyError for an unknown variable."""
+    if isinstance(e, ex.IntImm):
+        return e.value
+    if isinstance(e, Var):
+        return int(env[e])
+    if isinstance(e, ex.Cast):
+        return int(semantics.convert_value(INT64, e.dtype, evaluate(e.value, env)))
+    if isinstance(e, ex.ArithExpr):
+        return int(semantics.arith(type(e).__name__, e.dtype, evaluate(e.a, env), evaluate(e.b, env)))
+    raise CallError(f"an extent of a parameter is a {type(e).__name__}; extents are integer arithmetic")
+
+
+def _compact(shape: Sequence[int]) -> list[int]:
+    steps: list[int] = []
+    step = 1
+    for extent in reversed(shape):
+        steps.append(step)
+        step *= extent
+    return steps[::-1]
+
+
+def _addressed(func: PrimFunc) -> set[Var]:
+    """Data variables that `func` uses other than by subscripts of the parameter they belong to."""
+    own = {b.data: b for b in func.buffer_map.values()}
+    used: set[Var] = set()
+
+    def visit(n: Node) -> bool:
+        if isinstance(n, Var) and n in own:
+            used.add(n)
+        elif isinstance(n, Buffer) and n.data in own and own[n.data] is not n:
+            used.add(n.data)
+        return True
+
+    pre_order_visit(func.body, visit)
+    return used
