@@ -76,8 +76,8 @@ def _bound_symbols(name: str, func: PrimFunc) -> tuple[Var, ...]:
     for var, buffer in used.items():
         if var not in bound and var not in scalars:
             raise BuildError(
-                f"{name}: the size `{var.name}` in the declaration of buffer {buffer.name} cannot be inferred, since no "
-                f"buffer has it as a whole dimension\n  try: pass it as a parameter, as in `{var.name}: T.int32`"
+                f"{name}: the size `{var.name}` in the declaration of buffer {buffer.name} cannot be inferred, since "
+                f"no buffer has it as a whole dimension\n  try: pass it as a parameter, as in `{var.name}: T.int32`"
             )
     return tuple(v for v in bound if v not in scalars)
 

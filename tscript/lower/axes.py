@@ -32,7 +32,7 @@ class _BindAxes(Rewriter):
                 values[axis.var] = typed
         empty: tuple[IterVar, ...] = ()
         opaque: Block = substitute(block.replace(iter_vars=empty), values)
-        inner: Stmt = BlockRealize((), realize.predicate, self.rewrite_children(opaque), realize.span)
+        inner: Stmt = BlockRealize((), realize.predicate, self.rewrite_children(opaque), span=realize.span)
         for var, value in reversed(lets):
             inner = LetStmt(var, value, inner)
         return inner

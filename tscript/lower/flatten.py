@@ -6,6 +6,7 @@ int64, from its leaves on.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from tscript.arith.const_bound import Bound, const_bound
@@ -211,11 +212,9 @@ def _flat_size(buffer: Buffer) -> PrimExpr:
 
 
 def _product(shape: tuple[PrimExpr, ...]) -> PrimExpr:
-    if all(isinstance(s, IntImm) for s in shape):
-        total = 1
-        for s in shape:
-            total *= s.value  # pyright: ignore[reportAttributeAccessIssue]
-        return const(total)
+    constants = [s.value for s in shape if isinstance(s, IntImm)]
+    if len(constants) == len(shape):
+        return const(math.prod(constants))
     wide: PrimExpr = const(1, INT64)
     for s in shape:
         wide = mul(wide, widened(s))

@@ -62,8 +62,6 @@ class _SerializeThreads(Rewriter):
         call = s.value
         if isinstance(call, Call) and isinstance(call.op, Op) and call.op.name in _COOPERATIVE:
             where = f" ({s.span})" if s.span else ""
-            raise LoweringError(
-                f"T.{call.op.name.removeprefix('tir.')} {_COOPERATIVE[call.op.name]}, which loops on a CPU cannot do{where}\n"
-                '  try: build with target="cuda"'
-            )
+            what = f"T.{call.op.name.removeprefix('tir.')} {_COOPERATIVE[call.op.name]}"
+            raise LoweringError(f'{what}, which loops on a CPU cannot do{where}\n  try: build with target="cuda"')
         return self.rewrite_children(s)

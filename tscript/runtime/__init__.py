@@ -1,1 +1,11 @@
 """Arrays, devices, built modules and how they are called and timed."""
+
+from tscript.runtime.device import Device, cpu, cuda, device
+from tscript.runtime.function import CompiledFunction
+from tscript.runtime.module import Module
+from tscript.runtime.ndarray import NDArray
+from tscript.runtime.timing import BenchmarkResult, TimeEvaluator
+
+__all__ = [
+    "BenchmarkResult", "CompiledFunction", "Device", "Module", "NDArray", "TimeEvaluator", "cpu", "cuda", "device",
+]  # fmt: skip

@@ -107,9 +107,8 @@ class CompiledFunction:
 
     def _prepare(self, args: tuple[Any, ...]) -> tuple[Any, list[Any]]:
         if len(args) != self._count:
-            raise CallError(
-                f"{self.abi.name} takes {self._count} argument{'' if self._count == 1 else 's'}, not {len(args)}: {self.signature()}"
-            )
+            expected = f"{self._count} argument{'' if self._count == 1 else 's'}"
+            raise CallError(f"{self.abi.name} takes {expected}, not {len(args)}: {self.signature()}")
         slots = self._slots()
         arrays: list[np.ndarray[Any, Any]] = []
         env: Environment = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -122,12 +122,12 @@ class NDArray:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
-        part = self._array[key]
-        return NDArray(part, self.dtype, self.device) if isinstance(part, np.ndarray) else part
+        part: Any = self._array[key]
+        return NDArray(cast(Any, part), self.dtype, self.device) if isinstance(part, np.ndarray) else part
 
     def __setitem__(self, key: Any, value: Any) -> None:
         values = value.memory() if isinstance(value, NDArray) else np.asarray(value)
-        target = self._array[key]
+        target: Any = self._array[key]
         if isinstance(target, np.ndarray):
             target[...] = values.astype(self._array.dtype)
         else:

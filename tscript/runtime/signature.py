@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class ScalarArgument:
         if dtype.is_handle:
             return self._address(value)
         if isinstance(value, np.generic):
-            value = value.item()
+            value = cast(Any, value).item()
         if dtype.is_float:
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 return float(value)
@@ -122,7 +122,7 @@ class ArrayArgument:
         if isinstance(value, NDArray):
             return value.memory()
         if isinstance(value, np.ndarray):
-            return value
+            return cast("np.ndarray[Any, Any]", value)
         if isinstance(value, (np.generic, int, float, list, tuple, str)) or value is None:
             self._fail(f"expected {self.text()}, got {_what(value)}; {self._remedy(value)}")
         converter: Callable[[Any], Any] = np.from_dlpack if hasattr(value, "__dlpack__") else np.asarray
@@ -251,6 +251,6 @@ def _what(value: Any) -> str:
     if isinstance(value, (int, float, str)):
         return f"the {type(value).__name__} {value!r}"
     if isinstance(value, (NDArray, np.ndarray)):
-        return f"an array of shape {value.shape}"
+        return f"an array of shape {cast(Any, value).shape}"
     article = "an" if type(value).__name__[0] in "aeiou" else "a"
     return f"{article} {type(value).__name__}"

@@ -181,9 +181,8 @@ def _parse_text(text: str) -> dict[str, Any]:
 def _typed(kind: TargetKind, key: str, value: Any) -> Any:
     want = kind.options.get(key)
     if want is None:
-        raise ValueError(
-            f"target kind {kind.name!r} has no attribute {key!r}{_suggest(key, kind.options)}; it has: {', '.join(sorted(kind.options))}"
-        )
+        known = f"it has: {', '.join(sorted(kind.options))}"
+        raise ValueError(f"target kind {kind.name!r} has no attribute {key!r}{_suggest(key, kind.options)}; {known}")
     if want is bool:
         if value in (0, 1, "0", "1", True, False, "true", "false"):
             return value in (1, "1", True, "true")

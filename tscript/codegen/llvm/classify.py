@@ -6,7 +6,16 @@ from enum import IntFlag
 from typing import Final
 
 from tscript.ir.expr import (
-    BufferLoad, Call, Div, FloorDiv, FloorMod, IntImm, Mod, Op, PrimExpr, Broadcast,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mod,
+    Op,
+    PrimExpr,
 )  # fmt: skip
 from tscript.ir.functor import children
 

@@ -38,8 +38,6 @@ class _Scope:
 class ExpressionEmitter:
     """Emits the expressions of one function."""
 
-    _table: ClassVar[dict[type[PrimExpr], Callable[..., str]]] = {}
-
     def __init__(self, module: ModuleText, name: str) -> None:
         self.b = Builder(module)
         self.name = name
@@ -338,7 +336,8 @@ class ExpressionEmitter:
         sources: list[tuple[PrimExpr, int]] = [(v, i) for v in e.vectors for i in range(v.dtype.lanes)]
         picked: list[str] = []
         for i in e.indices:
-            vector, lane = sources[i.value]  # pyright: ignore[reportAttributeAccessIssue]
+            assert isinstance(i, IntImm)
+            vector, lane = sources[i.value]
             value = self.value(vector)
             picked.append(
                 value if vector.dtype.lanes == 1 else self.b.extract(register_type(vector.dtype), value, lane)
@@ -374,6 +373,40 @@ class ExpressionEmitter:
         if e.op.effect == "update":
             self.memory_changed()
         return result
+
+    _table: ClassVar[dict[type[PrimExpr], Callable[..., str]]] = {
+        ex.IntImm: _imm,
+        ex.FloatImm: _imm,
+        ex.StringImm: _string,
+        ex.Var: _var,
+        ex.SizeVar: _var,
+        ex.Add: _binary,
+        ex.Sub: _binary,
+        ex.Mul: _binary,
+        ex.Div: _binary,
+        ex.Mod: _binary,
+        ex.FloorDiv: _binary,
+        ex.FloorMod: _binary,
+        ex.Min: _binary,
+        ex.Max: _binary,
+        ex.EQ: _compare,
+        ex.NE: _compare,
+        ex.LT: _compare,
+        ex.LE: _compare,
+        ex.GT: _compare,
+        ex.GE: _compare,
+        ex.And: _logic,
+        ex.Or: _logic,
+        ex.Not: _not,
+        ex.Cast: _cast,
+        ex.Select: _select,
+        BufferLoad: _load,
+        Ramp: _ramp,
+        ex.Broadcast: _broadcast,
+        ex.Shuffle: _shuffle,
+        ex.Let: _let,
+        Call: _call,
+    }
 
 
 def _is_index_type(e: PrimExpr) -> bool:
@@ -416,14 +449,3 @@ def single_places(b: Builder, place: Place) -> list[Place]:
 def statement_text(stmt: Stmt) -> str:
     """The first line of a statement."""
     return str(stmt).strip().split("\n")[-1 if len(str(stmt).split("\n")) < 3 else 0].strip()
-
-
-_E = ExpressionEmitter
-_E._table = {  # pyright: ignore[reportPrivateUsage]
-    ex.IntImm: _E._imm, ex.FloatImm: _E._imm, ex.StringImm: _E._string, ex.Var: _E._var, ex.SizeVar: _E._var,
-    **{cls: _E._binary for cls in (ex.Add, ex.Sub, ex.Mul, ex.Div, ex.Mod, ex.FloorDiv, ex.FloorMod, ex.Min, ex.Max)},
-    **{cls: _E._compare for cls in (ex.EQ, ex.NE, ex.LT, ex.LE, ex.GT, ex.GE)},
-    ex.And: _E._logic, ex.Or: _E._logic, ex.Not: _E._not, ex.Cast: _E._cast, ex.Select: _E._select,
-    BufferLoad: _E._load, Ramp: _E._ramp, ex.Broadcast: _E._broadcast, ex.Shuffle: _E._shuffle, ex.Let: _E._let,
-    Call: _E._call,
-}  # fmt: skip

@@ -9,7 +9,12 @@ from tscript.codegen.llvm import arith, memory
 from tscript.codegen.llvm.builder import Builder
 from tscript.codegen.llvm.narrow import round_to
 from tscript.codegen.llvm.types import (
-    float_const, int_const, int_vector, is_narrow, register_type, zero,
+    float_const,
+    int_const,
+    int_vector,
+    is_narrow,
+    register_type,
+    zero,
 )  # fmt: skip
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import BufferLoad, Call, IntImm, PrimExpr, StringImm

@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import llvmlite.binding as llvm
+import llvmlite.binding as _binding
 
 from tscript.codegen.abi import KernelAbi, kernel_abi
 from tscript.codegen.llvm.builder import Failure, ModuleText
 from tscript.codegen.llvm.stmt import FunctionEmitter, entry_symbol, entry_text
 from tscript.ir.function import IRModule
 from tscript.support.errors import BuildError, InternalError
+
+# It comes without types.
+llvm: Any = _binding
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ def host_cpu() -> tuple[str, str]:
     return _host()
 
 
-def _target_machine(mcpu: str, mattr: Sequence[str], level: int) -> llvm.TargetMachine:
+def _target_machine(mcpu: str, mattr: Sequence[str], level: int) -> Any:
     cpu, features = _host()
     if mcpu:
         cpu, features = mcpu, ""
@@ -96,7 +100,7 @@ class CompiledModule:
         return str(module) if fmt == "ll" else _target_machine(*self._options).emit_assembly(module)
 
 
-def _parse(text: str, context: llvm.ContextRef) -> llvm.ModuleRef:
+def _parse(text: str, context: Any) -> Any:
     try:
         module = llvm.parse_assembly(text, context)
         module.verify()
@@ -107,7 +111,7 @@ def _parse(text: str, context: llvm.ContextRef) -> llvm.ModuleRef:
     return module
 
 
-def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, level: int) -> None:
+def _optimise(module: Any, machine: Any, level: int) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = options.slp_vectorization = level >= 2
     builder = llvm.create_pass_builder(machine, options)

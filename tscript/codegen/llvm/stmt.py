@@ -18,7 +18,7 @@ from tscript.codegen.llvm.expr import ExpressionEmitter, single_places
 from tscript.codegen.llvm.types import INDEX, memory_scalar, register_type
 from tscript.ir import stmt as st
 from tscript.ir.dtype import DataType
-from tscript.ir.expr import BufferLoad, Call, GlobalVar, IntImm, PrimExpr, StringImm, Var
+from tscript.ir.expr import BufferLoad, Call, GlobalVar, IntImm, PrimExpr, StringImm
 from tscript.ir.function import PrimFunc
 from tscript.ir.semantics import numpy_dtype
 from tscript.support.errors import BuildError
@@ -32,8 +32,6 @@ _MAX_BYTES: Final = (1 << 63) - 1
 
 class FunctionEmitter(ExpressionEmitter):
     """Emits one kernel."""
-
-    _statements: ClassVar[dict[type[st.Stmt], Callable[..., None]]] = {}
 
     def __init__(self, module: ModuleText, abi: KernelAbi, func: PrimFunc) -> None:
         super().__init__(module, abi.name)
@@ -71,7 +69,8 @@ class FunctionEmitter(ExpressionEmitter):
         handler = self._statements.get(type(s))
         if handler is None:
             raise BuildError(
-                f"{self.name}: a {type(s).__name__} has no native code\n  try: lower the program first with tscript.lower"
+                f"{self.name}: a {type(s).__name__} has no native code\n"
+                "  try: lower the program first with tscript.lower"
             )
         outer, self.stmt = self.stmt, s
         handler(self, s)
@@ -115,7 +114,7 @@ class FunctionEmitter(ExpressionEmitter):
         abi = kernel_abi(callee.name_hint, func)
         if abi.symbols:
             raise self.refuse(
-                f"a call of {callee.name_hint}, whose sizes ({', '.join(v.name for v in abi.symbols)}) come with its arrays",
+                f"a call of {abi.name}, whose sizes ({', '.join(v.name for v in abi.symbols)}) come with its arrays",
                 "give them as scalar parameters, since a pointer does not carry them",
             )
         if len(call.args) != len(abi.parameters):
@@ -181,7 +180,7 @@ class FunctionEmitter(ExpressionEmitter):
             self.b.jump(end)
             self.b.begin(end)
 
-    def _let(self, s: st.LetStmt) -> None:
+    def _let_stmt(self, s: st.LetStmt) -> None:
         self.vars[s.var] = self.value(s.value)
         self._inside(s.body)
 
@@ -307,6 +306,25 @@ class FunctionEmitter(ExpressionEmitter):
         self.vars[s.buffer_var] = self.b.module.add_constant(f"[{len(data)} x i8]", f'c"{text}"', _ALIGN)
         self._inside(s.body)
 
+    def _nothing(self, s: st.Prefetch) -> None:
+        pass
+
+    _statements: ClassVar[dict[type[st.Stmt], Callable[..., None]]] = {
+        st.Evaluate: _evaluate,
+        st.SeqStmt: _seq,
+        st.BufferStore: _store,
+        st.LetStmt: _let_stmt,
+        st.IfThenElse: _if,
+        st.For: _for,
+        st.While: _while,
+        st.AssertStmt: _assert,
+        st.AttrStmt: _attr,
+        st.DeclBuffer: _declare,
+        st.Allocate: _allocate,
+        st.AllocateConst: _allocate_const,
+        st.Prefetch: _nothing,
+    }
+
 
 def kernel_symbol(name: str) -> str:
     """The LLVM name of a kernel; not that of any C function."""
@@ -354,12 +372,3 @@ def entry_text(abi: KernelAbi) -> str:
             "}",
         ]
     )
-
-
-_F = FunctionEmitter
-_F._statements = {  # pyright: ignore[reportPrivateUsage]
-    st.Evaluate: _F._evaluate, st.SeqStmt: _F._seq, st.BufferStore: _F._store, st.LetStmt: _F._let,
-    st.IfThenElse: _F._if, st.For: _F._for, st.While: _F._while, st.AssertStmt: _F._assert, st.AttrStmt: _F._attr,
-    st.DeclBuffer: _F._declare, st.Allocate: _F._allocate, st.AllocateConst: _F._allocate_const,
-    st.Prefetch: lambda self, s: None,
-}  # fmt: skip
