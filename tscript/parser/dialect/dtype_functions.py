@@ -116,11 +116,17 @@ def stub_text() -> str:
     """The text of `dtypes.pyi`, where every scalar type is the class of all expressions."""
     lines = [
         "# Written by `stub_text()` of the module dtype_functions; a test compares the two.",
-        "from typing import TypeAlias",
+        "from typing import Protocol, TypeAlias",
         "",
-        "from tscript.ir.expr import PrimExpr, Var",
+        "from tscript.ir.dtype import DataType",
+        "from tscript.ir.expr import PrimExpr, Type",
         "",
-        "class handle(Var):",
+        "# A protocol, because a checker wants the first parameter of a method (a kernel of a module) to fit the class,",
+        "# unless its type is one.",
+        "class handle(Protocol):",
+        "    name: str",
+        "    dtype: DataType",
+        "    type_annotation: Type",
         '    def __init__(self, dtype: object = None, storage_scope: str = "global", *, is_size_var: object = False)'
         " -> None: ...",
         "",
