@@ -59,6 +59,7 @@ from tscript.ir.functor import (
     substitute,
 )  # fmt: skip
 from tscript.ir.index_map import IndexMap
+from tscript.ir.json_io import LoadError, load_json, save_json
 from tscript.ir.rules import RULES, WellFormedError
 from tscript.ir.stmt import (
     Allocate,
@@ -91,10 +92,11 @@ __all__ = [
     "AttrStmt", "Block", "BlockRealize", "Broadcast", "Buffer", "BufferLoad", "BufferRealize", "BufferRegion",
     "BufferStore", "Call", "Cast", "CommReducer", "DataType", "DeclBuffer", "Div", "Evaluate", "FloatImm",
     "FloorDiv", "FloorMod", "For", "ForKind", "FrozenDict", "GlobalVar", "IRModule", "IfThenElse", "IndexMap",
-    "IntImm", "IterVar", "Let", "LetStmt", "MatchBufferRegion", "Max", "Min", "Mod", "Mul", "Node", "Not", "Op",
-    "Or", "PointerType", "Prefetch", "PrimExpr", "PrimFunc", "PrimType", "ProducerLoad", "Ramp", "Range", "Reduce",
-    "Rewriter", "Select", "SeqStmt", "Shuffle", "SizeVar", "Stmt", "StringImm", "StructuralMismatch", "Sub",
-    "TupleType", "Type", "Var", "Visitor", "WellFormedError", "While", "assert_structural_equal", "children",
-    "const", "convert", "decl_buffer", "post_order_visit", "pre_order_visit", "seq", "structural_equal",
-    "structural_hash", "substitute", "verify_well_formed",
+    "IntImm", "IterVar", "Let", "LetStmt", "LoadError", "MatchBufferRegion", "Max", "Min", "Mod", "Mul", "Node",
+    "Not", "Op", "Or", "PointerType", "Prefetch", "PrimExpr", "PrimFunc", "PrimType", "ProducerLoad", "Ramp",
+    "Range", "Reduce", "Rewriter", "Select", "SeqStmt", "Shuffle", "SizeVar", "Stmt", "StringImm",
+    "StructuralMismatch", "Sub", "TupleType", "Type", "Var", "Visitor", "WellFormedError", "While",
+    "assert_structural_equal", "children", "const", "convert", "decl_buffer", "load_json", "post_order_visit",
+    "pre_order_visit", "save_json", "seq", "structural_equal", "structural_hash", "substitute",
+    "verify_well_formed",
 ]  # fmt: skip

@@ -286,3 +286,26 @@ class Node(Scriptable, metaclass=NodeMeta):
         if all(getattr(self, k) is v for k, v in changes.items()):
             return self
         return cls(**{f: changes[f] if f in changes else getattr(self, f) for f in self._fields})
+
+
+def nodes_below(root: Any) -> list[Node]:
+    """Every node that `root` (a node, or a tuple or dict of nodes) consists of, itself included, each once.
+
+    Each comes after all that it refers to, types, buffers and the shapes of buffers among them.
+    """
+    found: dict[Node, None] = {}
+    stack: list[tuple[Any, bool]] = [(root, False)]
+    while stack:
+        value, done = stack.pop()
+        if done:
+            found[value] = None
+        elif isinstance(value, Node):
+            if value not in found:
+                stack.append((value, True))
+                stack.extend((getattr(value, f), False) for f in reversed(type(value)._fields))  # pyright: ignore[reportPrivateUsage]
+        elif isinstance(value, (tuple, list)):
+            stack.extend((v, False) for v in reversed(value))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        elif isinstance(value, Mapping):
+            for k, v in reversed(list(value.items())):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+                stack += [(v, False), (k, False)]
+    return list(found)

@@ -7,6 +7,7 @@ of form. Constructors check types and nothing else; folding lives in `construct`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -215,7 +216,9 @@ class FloatImm(PrimExpr, interned=True):
 
     @staticmethod
     def _coerce(dtype: str, value: float) -> tuple[DataType, float]:
-        return DataType(dtype), float(value)
+        # One NaN: its sign and payload mean nothing, and would make programs that print alike differ.
+        number = float(value)
+        return DataType(dtype), number if number == number else math.nan
 
     @staticmethod
     def _key(dtype: DataType, value: float) -> tuple[DataType, bytes]:

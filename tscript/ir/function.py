@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tscript.ir.base import FrozenDict, Node, converted
+from tscript.ir.base import FrozenDict, Node, converted, nodes_below
 from tscript.ir.buffer import Buffer
 from tscript.ir.construct import convert_attr
 from tscript.ir.expr import GlobalVar, PrimExpr, TupleType, Type, Var
@@ -43,6 +43,10 @@ class PrimFunc(Node):
                 made.append(p)
         ret = TupleType(()) if ret_type is None else ret_type
         return tuple(made), body, ret, FrozenDict(buffers), convert_attrs(attrs), span
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What is below goes first, each after its own parts, so that pickling never recurses deeply.
+        return _unpickle_function, (nodes_below(self)[:-1], tuple(getattr(self, f) for f in self._fields))
 
     @property
     def __name__(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -82,6 +86,11 @@ def _by_global_var(functions: Mapping[str, PrimFunc] | Mapping[GlobalVar, PrimFu
         names.add(var.name_hint)
         by_var[var] = func
     return FrozenDict(by_var)
+
+
+def _unpickle_function(below: list[Node], fields: tuple[Any, ...]) -> PrimFunc:
+    del below
+    return PrimFunc(*fields)
 
 
 class IRModule(Node):
