@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
@@ -229,7 +229,7 @@ class Printer:
 
     def form(self, node: Any) -> Form:
         """How `node` prints."""
-        cls: type = type(node)
+        cls = cast("type[Any]", type(node))
         handler = self._forms.get(cls)
         if handler is None:
             handler = self._forms[cls] = _find_handler(cls)
@@ -248,7 +248,7 @@ class Printer:
                 out.append(piece)
                 continue
             node, need, _ = piece
-            cls: type = type(node)
+            cls = cast("type[Any]", type(node))
             handler = forms.get(cls)
             binding, parts = handler(self, node) if handler is not None else self.form(node)
             if binding < need:

@@ -157,9 +157,22 @@ def _function_form(p: Printer, name: str, e: Any) -> Form:
 @prints(*_OPERATORS)
 def _operator(p: Printer, e: ex.BinaryExpr) -> Form:
     symbol, binding, build = _OPERATORS[type(e)]
-    if _reads_back(p, e, build):
-        return binding, ((e.a, binding, _A), symbol, (e.b, binding + 1, _B))
-    return _function_form(p, type(e).__name__, e)
+    if not _reads_back(p, e, build):
+        return _function_form(p, type(e).__name__, e)
+    left = binding + 1 if binding == COMPARISON and _is_chain_of_bools(p, e.a) else binding
+    return binding, ((e.a, left, _A), symbol, (e.b, binding + 1, _B))
+
+
+def _is_chain_of_bools(p: Printer, e: PrimExpr) -> bool:
+    """Whether `e` is a comparison that a further one after it would turn into a chain as Python reads chains.
+
+    `a < b == c` can only mean `(a < b) == c` when `a` and `b` are numbers; when they are bools, Python's
+    meaning, `a < b and b == c`, fits too, so the first comparison needs parentheses.
+    """
+    found = False
+    while isinstance(e, ex.CmpExpr) and _reads_back(p, e, _OPERATORS[type(e)][2]):
+        found, e = True, e.a
+    return found and e.dtype.is_bool
 
 
 def _reads_back(p: Printer, e: ex.BinaryExpr, build: _Build) -> bool:

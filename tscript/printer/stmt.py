@@ -10,6 +10,7 @@ import numpy as np
 from tscript.ir import construct
 from tscript.ir import expr as ex
 from tscript.ir import stmt as st
+from tscript.ir.dtype import BOOL, DataType
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Var
 from tscript.ir.functor import post_order_visit
 from tscript.ir.stmt import ForKind, Stmt
@@ -20,6 +21,7 @@ from tscript.printer.literal import float_text, quoted
 from tscript.printer.options import PathMark, step
 from tscript.printer.scopes import THREAD_KEYS
 
+INT8: Final = DataType("int8")
 MOST_CONSTANTS: Final = 201
 """How many elements of constant memory are printed."""
 
@@ -291,8 +293,11 @@ def _is_plain_declaration(s: st.Allocate) -> bool:
     if not isinstance(s.body, st.DeclBuffer) or s.annotations or not is_true(s.condition):
         return False
     b = s.body.buffer
+    # The pointer that the declaration would make: memory of bools is addressed as bytes.
+    element = INT8.with_lanes(b.dtype.lanes) if b.dtype.element is BOOL else b.dtype
     return (
         b.data is s.buffer_var
+        and b.data.type_annotation is ex.PointerType(ex.PrimType(element), b.scope())
         and b.dtype is s.dtype
         and len(b.shape) == len(s.extents)
         and all(x is y for x, y in zip(b.shape, s.extents, strict=True))
