@@ -6,6 +6,7 @@ import io
 import re
 import sys
 import types
+from contextlib import contextmanager
 
 import pytest
 
@@ -35,11 +36,14 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def terminal(monkeypatch):
-    out = Terminal()
-    monkeypatch.setattr(sys, "stdout", out)
-    return out
+@contextmanager
+def terminal():
+    """A terminal in place of the output that pytest collects."""
+    kept, sys.stdout = sys.stdout, Terminal()
+    try:
+        yield sys.stdout
+    finally:
+        sys.stdout = kept
 
 
 def without_colours(text: str) -> str:
@@ -54,9 +58,10 @@ def test_a_pipe_gets_plain_text(func, capsys) -> None:
 
 
 @pytest.mark.parametrize("style", [None, "ansi", "light", "dark", "monokai"])
-def test_a_terminal_gets_colours(func, terminal, style) -> None:
-    func.show(style=style)
-    text = terminal.getvalue()
+def test_a_terminal_gets_colours(func, style) -> None:
+    with terminal() as out:
+        func.show(style=style)
+    text = out.getvalue()
     assert "\033[" in text
     assert without_colours(text) == func.script() + "\n"
 
@@ -66,21 +71,20 @@ def test_options_of_script_are_options_of_show(func, capsys) -> None:
     assert capsys.readouterr().out == func.script(syntax_sugar=False, tir_prefix="X") + "\n"
 
 
-def test_the_setting_gives_the_style(func, terminal) -> None:
-    with configure(pygmentize_style="dark"):
+def test_the_setting_gives_the_style(func) -> None:
+    with terminal() as out, configure(pygmentize_style="dark"):
         func.show()
-    assert "38;2;" in terminal.getvalue()
+    assert "38;2;" in out.getvalue()
 
 
-def test_without_pygments_a_chosen_style_gives_plain_text_and_one_hint(func, terminal, monkeypatch) -> None:
+def test_without_pygments_a_chosen_style_gives_plain_text_and_one_hint(func, monkeypatch) -> None:
     monkeypatch.setattr(highlight, "_pygments", None)
     monkeypatch.setattr(highlight._Hints, "given", {})
-    with pytest.warns(UserWarning, match="pip install pygments") as caught:
+    with terminal() as out, pytest.warns(UserWarning, match="pip install pygments") as caught:
         func.show(style="monokai")
         func.show(style="monokai")
     assert len(caught) == 1
-    assert terminal.getvalue() == (func.script() + "\n") * 2
-    func.show()  # the colours of its own need no package
+    assert out.getvalue() == (func.script() + "\n") * 2
 
 
 @pytest.fixture
