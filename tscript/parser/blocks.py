@@ -333,14 +333,18 @@ class AxisNamespace:
     R = reduce
 
     def remap(self, kinds: str, bindings: Sequence[PrimExpr], dtype: str = "int32") -> list[Var] | Var:
-        """Axes bound to loop variables as they are: one letter, S or R, for each."""
+        """Axes bound to loop variables as they are: one letter, S or R, for each. A list, unless there is one."""
         values = list(bindings) if isinstance(bindings, (list, tuple)) else [bindings]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         frame = _axis_block()
         for letter in kinds:
             if letter not in "SR":
                 fail(f"Unknown axis kind: {letter}", None, "the letters are S (spatial) and R (reduce)")
         if len(kinds) != len(values):
-            fail(f"T.axis.remap names {len(kinds)} axes but gets {len(values)} loop variables", None, "give one letter each")
+            fail(
+                f"T.axis.remap names {len(kinds)} axes but gets {len(values)} loop variables",
+                None,
+                "give one letter each",
+            )
         loops = _loop_domains(current())
         made: list[Var] = []
         for letter, value in zip(kinds, values, strict=True):
@@ -355,7 +359,7 @@ class AxisNamespace:
                 fail(f"Variable is not in the loop: {value.name}", None, "bind variables of loops around the block")
             kind = IterVar.DataPar if letter == "S" else IterVar.CommReduce
             made.append(_add_axis(frame, kind, dom, value, value.dtype))
-        return made
+        return made[0] if len(made) == 1 else made
 
 
 axis = AxisNamespace()

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tscript.ir.base import FrozenDict
-from tscript.ir.buffer import Buffer, decl_buffer as make_buffer
+from tscript.ir.buffer import Buffer
+from tscript.ir.buffer import decl_buffer as make_buffer
 from tscript.ir.construct import convert, convert_attr
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import BufferLoad, ExprLike, IntImm, PointerType, PrimExpr, PrimType, Var
@@ -102,7 +103,7 @@ def match_buffer(
         frame = enclosing_function("T.match_buffer")
         if not any(param is p for p in frame.params):
             fail(
-                f"Can not bind non-input param to buffer: {param.name or 'the variable'} is no parameter of the function.",
+                f"Can not bind non-input param to buffer: {param.name or 'the variable'} is no parameter.",
                 None,
                 "match a parameter, or use T.decl_buffer(shape, dtype, data=...) for a pointer",
             )
@@ -111,7 +112,11 @@ def match_buffer(
         if param in frame.buffer_map:
             fail(f"parameter {param.name} is bound to a buffer already: {frame.buffer_map[param].name}", None)
         if not param.dtype.is_handle:
-            fail(f"parameter {param.name} is {param.dtype!s}; only a handle stands for a buffer", None, "annotate it with T.handle")
+            fail(
+                f"parameter {param.name} is {param.dtype!s}; only a handle stands for a buffer",
+                None,
+                "annotate it with T.handle",
+            )
         buffer = _nameless(shape, dtype or "float32", *rest)
         frame.buffer_map[param] = buffer
         return buffer
@@ -224,7 +229,9 @@ class AllocateFrame(Frame):
 
     what = "T.allocate"
 
-    def __init__(self, extents: Shape, dtype: str, scope: str, condition: ExprLike | None, annotations: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self, extents: Shape, dtype: str, scope: str, condition: ExprLike | None, annotations: Mapping[str, Any] | None
+    ) -> None:
         super().__init__()
         self.extents = _extents(extents)
         self.dtype = DataType(dtype)

@@ -90,7 +90,11 @@ def value_type(value: PrimExpr) -> Type:
     """The type of a variable that holds `value`."""
     if isinstance(value, Var):
         return value.type_annotation
-    if isinstance(value, Call) and getattr(value.op, "name", "") == "tir.address_of" and isinstance(value.args[0], BufferLoad):
+    if (
+        isinstance(value, Call)
+        and getattr(value.op, "name", "") == "tir.address_of"
+        and isinstance(value.args[0], BufferLoad)
+    ):
         buffer = value.args[0].buffer
         return PointerType(PrimType(buffer.dtype), buffer.scope())
     return PrimType(value.dtype)
@@ -114,10 +118,14 @@ def stored_value(buffer: Buffer, value: Any, lanes: int) -> PrimExpr:
         fail(
             f"incompatible types in a store to {buffer.name}: the target has {want.lanes} lanes, the value {got.lanes}",
             None,
-            f"write T.broadcast(value, {want.lanes})" if got.lanes == 1 else "give both sides the same number of elements",
+            f"write T.broadcast(value, {want.lanes})"
+            if got.lanes == 1
+            else "give both sides the same number of elements",
         )
     if got.is_float and (want.is_integer or want.is_bool):
-        warn(f"a {got!s} is stored in {buffer.name}, which holds {buffer.dtype!s}: the fraction is lost", current().span)
+        warn(
+            f"a {got!s} is stored in {buffer.name}, which holds {buffer.dtype!s}: the fraction is lost", current().span
+        )
     return cast(expr, want)
 
 
@@ -144,9 +152,7 @@ def evaluate(value: Any) -> None:
     builder.add(Evaluate(as_expr(value), builder.span))
 
 
-def buffer_store(
-    buffer: Buffer, value: Any, indices: Sequence[Any] | Any, predicate: PrimExpr | None = None
-) -> None:
+def buffer_store(buffer: Buffer, value: Any, indices: Sequence[Any] | Any, predicate: PrimExpr | None = None) -> None:
     """Write `value` to an element of `buffer`, or a vector where the last subscript is a slice."""
     builder = current()
     keys: Any = tuple(indices) if isinstance(indices, (list, tuple)) else indices  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
@@ -222,7 +228,7 @@ def annotated_type(annotation: Any) -> Type:
     made = annotation() if callable(annotation) else annotation
     if isinstance(made, Var):
         return made.type_annotation
-    raise TypeError(f"a type is written as T.int32 or T.handle(\"float32\"), not as a {type(annotation).__name__}")
+    raise TypeError(f'a type is written as T.int32 or T.handle("float32"), not as a {type(annotation).__name__}')
 
 
 class LetFrame(Frame):
@@ -275,12 +281,16 @@ def let_expr(expr: ExprLike, where: dict[Var, ExprLike]) -> PrimExpr:
 
 def realize(region: BufferRegion | BufferLoad, storage_scope: str, condition: ExprLike = True) -> WrapFrame:
     """The region of a buffer exists, in a storage scope, for the rest of the scope."""
-    bounds = region.region if isinstance(region, BufferRegion) else tuple(
-        Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in region.indices
+    bounds = (
+        region.region
+        if isinstance(region, BufferRegion)
+        else tuple(Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in region.indices)
     )
     buffer, test, scope = region.buffer, _condition("T.realize", condition), as_expr(storage_scope)
     return WrapFrame(
-        lambda body, span: AttrStmt(buffer, "realize_scope", scope, BufferRealize(buffer, bounds, test, body, span), span),
+        lambda body, span: AttrStmt(
+            buffer, "realize_scope", scope, BufferRealize(buffer, bounds, test, body, span), span
+        ),
         buffer,
     )
 
@@ -312,11 +322,13 @@ class LaunchThreadFrame(Frame):
             fail(
                 f"{getattr(self.tag_or_var, 'name', self.tag_or_var)} is no thread variable",
                 None,
-                "make one with T.env_thread(\"threadIdx.x\"), or give the name of the thread",
+                'make one with T.env_thread("threadIdx.x"), or give the name of the thread',
             )
         if known.dom is None:
             dom = Range.from_min_extent(const(0, known.var.dtype), cast(self.extent, known.var.dtype))
-            function.env_threads[self.tag_or_var] = known = IterVar(dom, known.var, IterVar.ThreadIndex, known.thread_tag)
+            function.env_threads[self.tag_or_var] = known = IterVar(
+                dom, known.var, IterVar.ThreadIndex, known.thread_tag
+            )
         elif known.dom.extent is not cast(self.extent, known.var.dtype):
             fail(
                 f"thread {known.thread_tag} was launched with extent {known.dom.extent} before, now with {self.extent}",

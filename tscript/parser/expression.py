@@ -13,6 +13,7 @@ fit both ways and are read as in Python.
 from __future__ import annotations
 
 import ast
+import itertools
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -136,7 +137,7 @@ def compare_chain(ops: list[type[ast.cmpop]], values: list[Any]) -> Any:
     values = [_operand(v) for v in values]
     bools = [_is_bool(v) for v in values]
     if any(isinstance(v, PrimExpr) for v in values) and all(_COMPARE[op][1] for op in ops):
-        as_python = all(a == b for a, b in zip(bools, bools[1:], strict=False))
+        as_python = all(a == b for a, b in itertools.pairwise(bools))
         if not as_python and bools[0] == bools[1] and all(bools[2:]):
             result = compare(ops[0], values[0], values[1])
             for op, value in zip(ops[1:], values[2:], strict=True):
@@ -283,7 +284,11 @@ class Evaluator:
         function = self.eval(node.func)
         args, kwargs = self.call_arguments(node, function)
         if isinstance(function, StatementOnly) and node is not self.allowed_call:
-            fail("a macro has no value; it stands on a line of its own", None, "write the result to a buffer in the macro")
+            fail(
+                "a macro has no value; it stands on a line of its own",
+                None,
+                "write the result to a buffer in the macro",
+            )
         return function(*args, **kwargs)
 
     def call_arguments(self, node: ast.Call, function: Any) -> tuple[list[Any], dict[str, Any]]:

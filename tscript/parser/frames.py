@@ -44,7 +44,7 @@ buffer_var = pointer
 __all__ = [
     "Assert", "Buffer", "Else", "If", "Let", "LetStmt", "Ptr", "Then", "While", "alloc_buffer", "allocate",
     "allocate_const", "arg", "attr", "axis", "block", "block_attr", "buffer_decl", "buffer_store", "buffer_var",
-    "decl_buffer", "env_thread", "evaluate", "func_attr", "grid", "init", "launch_thread", "let", "macro", "match_buffer",
-    "meta_var", "parallel", "prefetch", "prim_func", "reads", "realize", "sblock", "sblock_alloc_buffer", "sblock_attr",
-    "serial", "thread_binding", "unroll", "vectorized", "where", "writes",
+    "decl_buffer", "env_thread", "evaluate", "func_attr", "grid", "init", "launch_thread", "let", "macro",
+    "match_buffer", "meta_var", "parallel", "prefetch", "prim_func", "reads", "realize", "sblock", "sblock_alloc_buffer",
+    "sblock_attr", "serial", "thread_binding", "unroll", "vectorized", "where", "writes",
 ]  # fmt: skip

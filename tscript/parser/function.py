@@ -88,9 +88,16 @@ def read_function(source: Source, node: ast.FunctionDef, scope: Scope, private: 
     with building(builder):
         builder.reader = reader
         frame.open(builder)
-        _read_parameters(reader, node, frame)
-        frame.ret_type = return_type(reader.evaluator, node)
-        reader.read(node.body)
+        try:
+            _read_parameters(reader, node, frame)
+            frame.ret_type = return_type(reader.evaluator, node)
+            reader.read(node.body)
+        except RecursionError:
+            fail(
+                "the source is nested too deeply to be read",
+                builder.span,
+                "split the expression, or the helper's recursion",
+            )
         builder.close(frame)
     return frame.finish()
 
@@ -109,7 +116,7 @@ def _read_parameters(reader: Reader, node: ast.FunctionDef, frame: FunctionFrame
             fail(
                 "Type annotation required for function parameters.",
                 reader.source.span(parameter),
-                f'write `{parameter.arg}: T.Buffer((16,), "float32")`, `{parameter.arg}: T.handle` or `{parameter.arg}: T.int32`',
+                f'write `{parameter.arg}: T.Buffer((16,), "float32")`, or T.handle, or a type such as T.int32',
             )
         span = reader.source.span(parameter.annotation)
         value = annotation_value(reader.evaluator, parameter.annotation)
@@ -168,7 +175,11 @@ def decorator_options(source: Source, decorator: ast.expr) -> dict[str, bool]:
     options = dict(OPTIONS)
     for keyword in decorator.keywords if isinstance(decorator, ast.Call) else ():
         if keyword.arg not in OPTIONS:
-            fail(f"T.prim_func has no option {keyword.arg}", source.span(keyword), close_matches(str(keyword.arg), OPTIONS))
+            fail(
+                f"T.prim_func has no option {keyword.arg}",
+                source.span(keyword),
+                close_matches(str(keyword.arg), OPTIONS),
+            )
         if not (isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, bool)):
             fail(f"{keyword.arg} is written as True or False", source.span(keyword.value))
         options[keyword.arg] = keyword.value.value
@@ -181,9 +192,7 @@ def prim_func(func: FunctionType) -> PrimFunc: ...
 def prim_func(
     func: None = None, *, private: bool = False, check_well_formed: bool = True, s_tir: bool = True
 ) -> Callable[[FunctionType], PrimFunc]: ...
-def prim_func(
-    func: Any = None, *, private: bool = False, check_well_formed: bool = True, s_tir: bool = True
-) -> Any:
+def prim_func(func: Any = None, *, private: bool = False, check_well_formed: bool = True, s_tir: bool = True) -> Any:
     """Read a Python function as a kernel. The function is never run: its source is.
 
     `private=True` gives it no public name. `check_well_formed=False` leaves out the check of the rules of

@@ -13,7 +13,6 @@ from tscript.ir.stmt import For, ForKind, Stmt
 from tscript.parser.builder import Builder, Frame
 
 
-
 class ForFrame(Frame):
     """One loop, or several nested ones; `for` binds their variables."""
 
@@ -31,7 +30,9 @@ class ForFrame(Frame):
         super().__init__()
         self.kind = kind
         self.tag = tag
-        self.annotations = FrozenDict({k: convert_attr(v) for k, v in annotations.items()}) if annotations else FrozenDict()
+        self.annotations = (
+            FrozenDict({k: convert_attr(v) for k, v in annotations.items()}) if annotations else FrozenDict()
+        )
         self.vars: list[Var] = []
         self.mins: list[PrimExpr] = []
         self.extents: list[PrimExpr] = []
@@ -81,12 +82,16 @@ def serial(start: ExprLike, stop: ExprLike | None = None, *, annotations: Mappin
     return ForFrame(ForKind.SERIAL, _bounds(start, stop), annotations)
 
 
-def parallel(start: ExprLike, stop: ExprLike | None = None, *, annotations: Mapping[str, Any] | None = None) -> ForFrame:
+def parallel(
+    start: ExprLike, stop: ExprLike | None = None, *, annotations: Mapping[str, Any] | None = None
+) -> ForFrame:
     """A loop whose iterations run on several threads."""
     return ForFrame(ForKind.PARALLEL, _bounds(start, stop), annotations)
 
 
-def vectorized(start: ExprLike, stop: ExprLike | None = None, *, annotations: Mapping[str, Any] | None = None) -> ForFrame:
+def vectorized(
+    start: ExprLike, stop: ExprLike | None = None, *, annotations: Mapping[str, Any] | None = None
+) -> ForFrame:
     """A loop whose iterations are lanes of a vector."""
     return ForFrame(ForKind.VECTORIZED, _bounds(start, stop), annotations)
 

@@ -18,7 +18,7 @@ from tscript.parser.source import Source, source_of
 from tscript.parser.statement import NESTED_DEFINITIONS, Reader
 from tscript.support.errors import ScriptError
 
-_MAX_DEPTH = 200
+_MAX_DEPTH = 64
 
 
 class Macro(StatementOnly):
@@ -52,7 +52,11 @@ class Macro(StatementOnly):
         if outer is None:
             fail(f"the macro {self.__name__} is used where no source is being read")
         if builder.macro_depth >= _MAX_DEPTH:
-            fail(f"the macro {self.__name__} calls itself without end", None, "end the recursion by a condition on Python values")
+            fail(
+                f"the macro {self.__name__} calls itself without end",
+                None,
+                "end the recursion by a condition on Python values",
+            )
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         scope = self._scope(outer.scope)
@@ -137,7 +141,9 @@ def define_nested(reader: Reader, node: ast.FunctionDef, options: dict[str, Any]
     scope = reader.scope
     names = {n: scope.find(n) for n in dict.fromkeys(scope.known_names())}
     exec(compile(shell, reader.source.file, "exec"), names)
-    return Macro(reader.source, node, inspect.signature(names[node.name]), (_Live(scope),), bool(options.get("hygienic", True)))
+    return Macro(
+        reader.source, node, inspect.signature(names[node.name]), (_Live(scope),), bool(options.get("hygienic", True))
+    )
 
 
 class _Live(Mapping[str, Any]):

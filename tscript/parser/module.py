@@ -21,7 +21,6 @@ from tscript.parser.function import (
     MODULE_DECORATORS,
     captured_names,
     decorator_options,
-    frame_names,
     prim_func,
     read_function,
     result_dtype,
@@ -99,12 +98,9 @@ class _ClassName:
 _DRAFT: ContextVar[ModuleDraft | None] = ContextVar("tscript_module", default=None)
 
 
-def current_draft(what: str) -> ModuleDraft:
-    """The module being read; ScriptError, naming what wants it, outside one."""
-    draft = _DRAFT.get()
-    if draft is None:
-        fail(f"{what} belongs directly in a class decorated with @I.ir_module", None)
-    return draft
+def find_draft() -> ModuleDraft | None:
+    """The module being read, or None."""
+    return _DRAFT.get()
 
 
 class _ModuleReader:
@@ -241,7 +237,10 @@ def class_names(cls: type, frame: FrameType | None) -> tuple[Mapping[str, Any], 
     local: Mapping[str, Any] = {}
     if frame is not None and frame.f_locals is not frame.f_globals:
         own = {m.__code__ for m in methods}
-        if any(c.co_name == cls.__name__ and (not own or own & set(constant_codes(c))) for c in constant_codes(frame.f_code)):
+        if any(
+            c.co_name == cls.__name__ and (not own or own & set(constant_codes(c)))
+            for c in constant_codes(frame.f_code)
+        ):
             local = dict(frame.f_locals)
     return (closure, local, module_names, macros)
 
@@ -257,4 +256,4 @@ def _decorate(cls: Any, frame: FrameType, check: bool) -> IRModule:
         raise shown(e) from e.__cause__
 
 
-__all__ = ["FunctionRef", "ModuleDraft", "current_draft", "ir_module", "read_module"]
+__all__ = ["FunctionRef", "ModuleDraft", "find_draft", "ir_module", "read_module"]

@@ -1,4 +1,7 @@
-"""What `I` offers."""
+"""What `I` offers.
+
+Python runs the body of a class before its decorator reads it: what sets something does nothing then.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,14 @@ from tscript.ir.construct import convert_attr
 from tscript.ir.expr import GlobalVar, Range
 from tscript.ir.function import IRModule
 from tscript.parser.diagnostics import fail
-from tscript.parser.module import current_draft, ir_module
+from tscript.parser.module import find_draft, ir_module
 
 
 def module_attrs(attrs: Mapping[str, Any], allow_overwrite: bool = False) -> None:
     """Attributes of the module. A second call needs `allow_overwrite`, and replaces those of the first."""
-    draft = current_draft("I.module_attrs")
+    draft = find_draft()
+    if draft is None:
+        return
     if draft.attrs and not allow_overwrite:
         fail("the attributes of the module are set twice", None, "join both calls, or pass allow_overwrite=True")
     draft.attrs = {k: convert_attr(v) for k, v in attrs.items()}
@@ -22,12 +27,15 @@ def module_attrs(attrs: Mapping[str, Any], allow_overwrite: bool = False) -> Non
 
 def module_get_attrs() -> dict[str, Any]:
     """The attributes set so far."""
-    return dict(current_draft("I.module_get_attrs").attrs)
+    draft = find_draft()
+    return {} if draft is None else dict(draft.attrs)
 
 
 def module_set_attr(key: str, value: Any, allow_overwrite: bool = False) -> None:
     """Set one attribute of the module."""
-    draft = current_draft("I.module_set_attr")
+    draft = find_draft()
+    if draft is None:
+        return
     if key in draft.attrs and not allow_overwrite:
         fail(f"the attribute {key!r} of the module is set twice", None, "pass allow_overwrite=True to replace it")
     draft.attrs[key] = convert_attr(value)
@@ -35,12 +43,14 @@ def module_set_attr(key: str, value: Any, allow_overwrite: bool = False) -> None
 
 def module_get_attr(key: str) -> Any:
     """An attribute set before, or None."""
-    return current_draft("I.module_get_attr").attrs.get(key)
+    return module_get_attrs().get(key)
 
 
 def module_global_infos(infos: Mapping[str, Any]) -> None:
     """Global information of the module, kept as given."""
-    draft = current_draft("I.module_global_infos")
+    draft = find_draft()
+    if draft is None:
+        return
     if draft.global_infos:
         fail("the global information of the module is set twice", None, "join both calls")
     draft.global_infos = {k: convert_attr(v) for k, v in infos.items()}

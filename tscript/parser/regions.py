@@ -24,4 +24,6 @@ def detect_missing(
             span,
             "annotate manually, with T.reads(...) and T.writes(...)",
         )
-    return block.replace(reads=reads if missing_reads else block.reads, writes=writes if missing_writes else block.writes)
+    return block.replace(
+        reads=reads if missing_reads else block.reads, writes=writes if missing_writes else block.writes
+    )

@@ -106,7 +106,11 @@ class Scope:
             if not _may_replace(old, value, kind):
                 _refuse_again(name, old, value, kind)
         else:
-            if kind != "definition" and (old is not None or name in self.outer) and (old is None or old.value is not value):
+            if (
+                kind != "definition"
+                and (old is not None or name in self.outer)
+                and (old is None or old.value is not value)
+            ):
                 self._refuse_lost(name, old)
             level[name] = old
         self.values[name] = Binding(value, kind, span)
@@ -130,7 +134,11 @@ class Scope:
     def _refuse_lost(self, name: str, old: Binding | None) -> NoReturn:
         what = self.levels[-1][0]
         if old is None:
-            fail(f"{name} belongs to the place the macro is used at; the new value would be lost after the macro", None, "use another name, or a buffer")
+            fail(
+                f"{name} belongs to the place the macro is used at; the new value would be lost after the macro",
+                None,
+                "use another name, or a buffer",
+            )
         where = f" at line {old.span.line}" if old.span is not None else ""
         fail(
             f"{name} is bound outside{where}; the new value would be lost after the {what}",

@@ -1,16 +1,20 @@
 """Source text of a function or class, wherever it was typed, and the syntax tree with positions in that text."""
 
 from __future__ import annotations
+import __future__
 
 import ast
+import functools
 import hashlib
+import itertools
 import linecache
+import operator
 import os
 import sys
 import textwrap
 from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType
-from typing import Any
+from typing import Any, Final
 
 from tscript.support.errors import ScriptError
 from tscript.support.span import Span
@@ -92,7 +96,11 @@ def source_of_text(text: str, prefix: str = "tscript") -> Source:
             )
     if len(found) != 1:
         span = parsed.name_span(found[1]) if found else None
-        raise ScriptError(f"the text must hold one function or class, not {len(found)}", span, "put functions in a class with @I.ir_module")
+        raise ScriptError(
+            f"the text must hold one function or class, not {len(found)}",
+            span,
+            "put functions in a class with @I.ir_module",
+        )
     parsed.node = found[0]
     return parsed
 
@@ -132,7 +140,7 @@ def source_of(obj: FunctionType | type, frame: FrameType | None) -> Source:
         file, start = code.co_filename, code.co_firstlineno
         lines = _lines_of(file, _globals_of(obj))
         if not lines:
-            file, lines = _exec_text(frame, file)
+            file, lines = _exec_text(frame, code)
         if lines:
             found = _definition_at(file, lines, start, name)
             if found is not None:
@@ -263,47 +271,56 @@ def _next_outer_line(lines: list[str], begin: int, indent: int) -> int:
     return len(lines)
 
 
-def _exec_text(frame: FrameType | None, file: str) -> tuple[str, list[str]]:
-    """The text that `exec` or `python -c` was given, when a caller still holds it.
+def _exec_text(frame: FrameType | None, code: CodeType) -> tuple[str, list[str]]:
+    """The text that `exec` or `python -c` was given, when a caller or its module still holds it.
 
-    A text counts only if it compiles to the very code that is running, so a wrong one cannot be taken.
+    A text counts only if the very code that is looked for comes out of it, so a wrong one cannot be taken.
     """
-    outer = frame
-    while outer is not None and not (outer.f_code.co_name == "<module>" and outer.f_code.co_filename == file):
-        outer = outer.f_back
-    if outer is None:
-        return file, []
-    for text in _texts_near(outer.f_back):
-        try:
-            code = compile(text, file, "exec", dont_inherit=True)
-            future = compile(text, file, "exec", outer.f_code.co_flags & 0x1FF0000, dont_inherit=True)
-        except (SyntaxError, ValueError, TypeError):
-            continue
-        if outer.f_code in (code, future):
-            name = register_text(text, "exec")
-            return name, linecache.getlines(name)
+    file = code.co_filename
+    inherited = code.co_flags & _FUTURE_FLAGS
+    for text in _texts_near(frame):
+        for flags in dict.fromkeys((0, inherited)):
+            try:
+                made = compile(text, file, "exec", flags, dont_inherit=True)
+            except (SyntaxError, ValueError, TypeError):
+                break
+            if code in _codes_below(made):
+                name = register_text(text, "exec")
+                return name, linecache.getlines(name)
     return file, []
 
 
-def _texts_near(caller: FrameType | None) -> Iterator[str]:
-    depth = 0
-    while caller is not None and depth < 3:
-        for value in (*caller.f_locals.values(), *caller.f_code.co_consts):
-            if isinstance(value, str) and "def " in value:
-                yield value
-        caller, depth = caller.f_back, depth + 1
-    arguments = getattr(sys, "orig_argv", [])
-    for flag, text in zip(arguments, arguments[1:], strict=False):
+_FUTURE_FLAGS: Final = functools.reduce(
+    operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+)
+
+
+def _codes_below(code: CodeType) -> list[CodeType]:
+    found = list(constant_codes(code))
+    for c in found:
+        found.extend(constant_codes(c))
+    return found
+
+
+def _texts_near(frame: FrameType | None) -> Iterator[str]:
+    arguments: list[str] = getattr(sys, "orig_argv", [])
+    for flag, text in itertools.pairwise(arguments):
         if flag == "-c":
             yield text
             yield text + "\n"
+    depth = 0
+    while frame is not None and depth < 10:
+        for value in (*frame.f_locals.values(), *frame.f_globals.values(), *frame.f_code.co_consts):
+            if isinstance(value, str) and ("def " in value or "class " in value):
+                yield value
+        frame, depth = frame.f_back, depth + 1
 
 
 def class_decorators(frame: FrameType) -> list[ast.expr]:
     """The decorators of the class whose body runs in `frame`; ValueError when its text is not to be had."""
     lines = _lines_of(frame.f_code.co_filename, frame.f_globals)
     if not lines:
-        lines = _exec_text(frame, frame.f_code.co_filename)[1]
+        lines = _exec_text(frame, frame.f_code)[1]
     start = frame.f_code.co_firstlineno - 1
     for end in range(start, len(lines)):
         if lines[end].lstrip().startswith("class "):

@@ -68,7 +68,12 @@ class Reader:
     __slots__ = ("builder", "evaluator", "is_macro", "known", "scope", "source")
 
     def __init__(
-        self, source: Source, scope: Scope, builder: Builder, known: dict[Var, None] | None = None, is_macro: bool = False
+        self,
+        source: Source,
+        scope: Scope,
+        builder: Builder,
+        known: dict[Var, None] | None = None,
+        is_macro: bool = False,
     ) -> None:
         self.source = source
         self.scope = scope
@@ -271,7 +276,10 @@ class Reader:
         value = self.evaluator.eval_value(node.value)
         if isinstance(value, (bool, int, float)) and not var.dtype.is_handle:
             value = const(value, var.dtype)
-        self._let(node.target.id, value, node.target, var)
+        try:
+            self._let(node.target.id, value, node.target, var)
+        except TypeError as e:
+            raise at_span(e, self.source.span(node.value)) from None
 
     def _augmented(self, node: ast.AugAssign) -> None:
         target = node.target
@@ -357,7 +365,7 @@ class Reader:
                 args, kwargs = evaluator.call_arguments(node, serial)
                 if len(args) > 2:
                     fail(
-                        f"a loop has no step: range got {len(args)} arguments, T.serial takes 2 (too many positional arguments)",
+                        f"a loop has no step, but range got {len(args)} arguments (too many positional arguments)",
                         self.source.span(node),
                         "run over the number of steps and compute the index, as in `i = T.meta_var(start + k * step)`",
                     )
@@ -448,7 +456,7 @@ class Reader:
                 fail(
                     "Invalid context expression in the with-statement.",
                     self.source.span(item.context_expr),
-                    "use T.block, T.init, T.allocate, T.attr, T.launch_thread or another construct that holds statements",
+                    "use T.block, T.init, T.allocate, T.attr, T.launch_thread or another such construct",
                 )
             self.builder.span = span
             try:
@@ -477,7 +485,11 @@ class Reader:
             made = self.evaluator.eval(call)
             define = NESTED_DEFINITIONS.get(made) if callable(made) else None
             if define is not None and len(node.decorator_list) == 1:
-                options = {k.arg: self.evaluator.eval(k.value) for k in decorator.keywords if k.arg} if isinstance(decorator, ast.Call) else {}
+                options = (
+                    {k.arg: self.evaluator.eval(k.value) for k in decorator.keywords if k.arg}
+                    if isinstance(decorator, ast.Call)
+                    else {}
+                )
                 self.bind(node.name, define(self, node, options), node, "alias")
                 return
         fail(

@@ -1,0 +1,256 @@
+"""Each mistake is reported at its exact place: the offending text is marked «so» in the sources."""
+
+import textwrap
+
+import pytest
+
+from tscript.script import from_source
+from tscript.support.errors import ScriptError
+
+HEADER = """\
+@T.prim_func
+def f(
+    a: T.handle,
+    n: T.int32,
+    A: T.Buffer((4, 4), "float32"),
+    B: T.Buffer((4,), "int64"),
+    C: T.Buffer((4,), "int32"),
+    D: T.Buffer((4,), "bool"),
+    E: T.Buffer((4,), "float32"),
+):
+"""
+
+
+def error_of(marked: str, **extra_vars: object) -> ScriptError:
+    """The error of a source, having checked that it stands at the mark."""
+    text = textwrap.dedent(marked)
+    assert text.count("«") == text.count("»") == 1
+    before, rest = text.split("«")
+    inside, after = rest.split("»")
+    with pytest.raises(ScriptError) as caught:
+        from_source(before + inside + after, extra_vars or None)
+    error = caught.value
+    assert error.span is not None, error.reason
+    start = (before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+    assert (error.line, error.column) == start, str(error)
+    if "\n" not in inside:
+        assert (error.span.end_line, error.span.end_column) == (start[0], start[1] + len(inside)), str(error)
+    return error
+
+
+BODIES = [
+    ("y = «undefined_name»", "Undefined variable: undefined_name"),
+    ("y = «rang»(4)", "did you mean `range`"),
+    ("«a = b = C[0]»", "Consequential assignments like 'a = b = c' are not supported."),
+    ("for i in «[1, 2]»:\n    pass", "Expect the for loop to be one of the following: range, T.serial"),
+    ("for i in «range(0, 8, 2)»:\n    pass", "too many positional arguments"),
+    ("for i in «T.serial(0, 8, 2)»:\n    pass", "positional arguments"),
+    ("for i in «T.serial(1.5)»:\n    pass", "the bounds of a loop are integers, not float32"),
+    ("C[0] = «A[0]»", "Buffer A is 2-dimensional, cannot be indexed with the 1-dimensional indices provided."),
+    ("«A[0]» = 1.0", "Buffer A is 2-dimensional, cannot be indexed with the 1-dimensional indices provided."),
+    ("«A[0]» += 1.0", "Buffer A is 2-dimensional, cannot be indexed with the 1-dimensional indices provided."),
+    ("E[0] = «E[E[0]]»", "subscript 0 of E is float32; subscripts are integers"),
+    ("if «C[0] < B[0]»:\n    pass", "mismatched types in a comparison: int32 vs. int64"),
+    ("E[0] = «C[0] / 2»", "ambiguous division of integers"),
+    ("C[0] = «C[0] // 0»", "Divide by zero"),
+    ("C[0] = «C[0] ** 2»", "use T.pow"),
+    ("C[0] = «+C[0]»", "leave out the sign"),
+    ("C[0] = «1 // 0»", "integer division or modulo by zero"),
+    ("C[0] = «[1, 2][5]»", "list index out of range"),
+    ('C[0] = «{"k": 1}["j"]»', "KeyError: 'j'"),
+    ("E[0] = «E[0] if D[0] else E[1]»", "T.if_then_else"),
+    ("D[0] = «C[0] and D[0]»", "`and` takes bools, not int32"),
+    ("D[0] = «not C[0]»", "`not` takes a bool, not int32"),
+    ('with T.block("b"):\n    T.reads(C[0])\n    «T.reads(C[1])»', "Duplicate read region declaration"),
+    ('with T.block("b"):\n    T.writes(C[0])\n    «T.writes(C[1])»', "Duplicate write region declaration"),
+    (
+        'with T.block("b"):\n    with T.init():\n        C[0] = 0\n    with «T.init()»:\n        C[0] = 0',
+        "Duplicate block init declaration",
+    ),
+    ('with T.block("b"):\n    T.where(n < 3)\n    «T.where(n < 3)»', "Duplicate block predicate declaration"),
+    ('with T.block("b"):\n    T.block_attr({})\n    «T.block_attr({})»', "Duplicate block annotations"),
+    ("x = T.handle()\nX = «T.match_buffer(x, (4,))»", "Can not bind non-input param to buffer"),
+    ("X = «T.match_buffer(a)»", "Shape must be specified when binding input param"),
+    ("X = T.match_buffer(a, (4,))\nY = «T.match_buffer(a, (4,))»", "bound to a buffer already"),
+    (
+        'for i, j in T.grid(4, 4):\n    with T.block("b"):\n        vi, vj = «T.axis.remap("SX", [i, j])»',
+        "Unknown axis kind: X",
+    ),
+    (
+        'for i in range(4):\n    with T.block("b"):\n        vi = «T.axis.remap("S", [i + 1])»',
+        "Only Var is supported in T.axis.remap",
+    ),
+    ('with T.block("b"):\n    v = «T.axis.remap("S", [n])»', "Variable is not in the loop"),
+    ('with T.block("b"):\n    v = «T.axis.spatial(4, 1.5)»', "the value of an axis is an integer, not float32"),
+    ("v = «T.axis.spatial(4, n)»", "The last frame is not BlockFrame"),
+    (
+        'with T.block("b"):\n    for i in range(4):\n        v = «T.axis.spatial(4, i)»',
+        "The last frame is not BlockFrame",
+    ),
+    ("for i in range(4):\n    X = «T.alloc_buffer((4,))»", "Block frame or PrimFunc frame not find"),
+    ("x = C[0]\nX = «T.alloc_buffer((4,))»", "Block frame or PrimFunc frame not find"),
+    ("with «C[0]»:\n    pass", "Invalid context expression in the with-statement."),
+    ('with T.block("b") as «v»:\n    pass', "binds nothing"),
+    ("with «T.init()»:\n    pass", "T.init stands outside any block"),
+    ("«T.where(n < 3)»", "T.where stands outside any block"),
+    ("while True:\n    «break»", "no visitor for Break"),
+    ("for i in range(4):\n    «continue»", "no visitor for Continue"),
+    ("«try:\n    pass\nfinally:\n    pass»", "no visitor for Try"),
+    ("«import os»", "no visitor for Import"),
+    ("«global x»", "no visitor for Global"),
+    ("«del C»", "no visitor for Delete"),
+    ("«raise ValueError»", "no visitor for Raise"),
+    ("C[0] = («y := 1»)", "no visitor for NamedExpr"),
+    ("«def g»():\n    pass", "no visitor for FunctionDef"),
+    ("«return»", "cannot return nothing"),
+    ("«assert n > 0»", "an assertion needs a message"),
+    ('assert «n», "text"', "an assertion takes a bool, not int32"),
+    ('assert «1 > 2», "text"', "fails while the kernel is read: text"),
+    ("if «n»:\n    pass", "an if statement takes a bool, not int32"),
+    ("if «None»:\n    pass", "a condition is a bool, not a NoneType"),
+    ("while «n»:\n    pass", "a while loop takes a bool, not int32"),
+    ("for i in range(4):\n    pass\nelse:\n    «pass»", "a loop has no `else`"),
+    ("«{1: 2}»", "a dict is no statement"),
+    ("«T.serial(4)»", "a loop is written `for i in ...:`"),
+    ("x: T.int32 = «E[0]»", "x is int32 but its value is float32"),
+    ("x: «3» = C[0]", "a type is written as T.int32"),
+    ("x = C[0]\n«x» = E[0]", "Variable x already defined in current scope"),
+    ("X = T.alloc_buffer((4,))\n«X» = C[0]", "Variable X already defined in current scope"),
+    ("«n» = C[0]", "Variable n already defined in current scope"),
+    ("x = C[0]\nif n > 0:\n    «x» = C[1]", "the new value would be lost after the branch"),
+    ("x = C[0]\nfor i in range(4):\n    «x» += C[i]", "the new value would be lost after the loop"),
+    ("x = C[0]\nwith T.block():\n    «x» = C[1]", "the new value would be lost after the with block"),
+    ("if n > 0:\n    x = C[0]\nC[1] = «x»", "Undefined variable: x. It was bound in a branch at line 12"),
+    ("for i in range(4):\n    pass\nC[«i»] = 1", "Undefined variable: i. It was bound in a loop"),
+    ("«C[0], C[1]» = C[1], C[0]", "elements of buffers are assigned one at a time"),
+    ("«x, y» = T.int32(), T.int32(), T.int32()", "2 names are to be bound to 3 values"),
+    ("for «i, j» in T.grid(4, 4, 4):\n    pass", "2 names are to be bound to 3 values"),
+    ("for «i, j» in T.serial(4):\n    pass", "2 names are to be bound, but there is one value"),
+    ("«C.shape» = 1", "`C.shape` cannot be assigned"),
+    ("E[0] = «T.flaot32»(1)", "did you mean `float32`"),
+    ("E[0] = «C.shap»[0]", "did you mean `shape`"),
+    ("E[0:2] = «E[0:n]»", "a vector of E needs a constant number of lanes"),
+    ("«E[0:4] = 1.0»", "the target has 4 lanes, the value 1"),
+    ("«E[0] = E[0:4]»", "the target has 1 lanes, the value 4"),
+    ('«C[0] = "text"»', "a text or pointer cannot be stored in C"),
+    ("«C[0] = a»", "a text or pointer cannot be stored in C"),
+    ("«C[0] = 1 << 40»", "1099511627776 does not fit in C"),
+    ('T.func_attr({"k": 1})\n«T.func_attr({"k": 2})»', "the function attribute 'k' is set twice"),
+    ("«T.func_attr([1])»", "T.func_attr takes a dict, not a list"),
+    ("with «T.Then()»:\n    pass", "T.Then stands outside T.If"),
+    ("«with T.If(n > 0)»:\n    C[0] = 1", "T.If holds only T.Then and T.Else"),
+    (
+        't = T.env_thread("threadIdx.x")\nwith T.launch_thread(t, 4):\n    C[0] = t\n'
+        "with «T.launch_thread(t, 8)»:\n    C[1] = t",
+        "was launched with extent 4 before",
+    ),
+    ("C[0] = «[C[0] for n2 in 5]»", "'int' object is not iterable"),
+    ("C[0] = C[0] + «(lambda: 1 // 0)()»", "integer division or modulo by zero"),
+    ("C[0] = «helper(0)»", "no zero here"),
+    ("'ä'; C[0] = «nö»", "Undefined variable: nö"),
+]
+
+
+@pytest.mark.parametrize(("body", "core"), BODIES, ids=[b.replace("\n", "; ")[:50] for b, _ in BODIES])
+def test_a_mistake_is_reported_at_its_place(body: str, core: str) -> None:
+    def helper(value: int) -> int:
+        raise ValueError("no zero here")
+
+    error = error_of(HEADER + textwrap.indent(body, "    ") + "\n", helper=helper)
+    assert core in str(error)
+
+
+FUNCTIONS = [
+    ("@T.prim_func\ndef f(«A»):\n    pass", "Type annotation required for function parameters."),
+    ("@T.prim_func\ndef f(A: «3»):\n    pass", "is no type of a parameter"),
+    ("@T.prim_func\ndef f(A: T.Buffer((4,), «flaot32»)):\n    pass", "Undefined variable: flaot32"),
+    ('@T.prim_func\ndef f(A: «T.Buffer((4,), "flaot32")»):\n    pass', "unknown data type 'flaot32'"),
+    ("@T.prim_func\ndef f(*, «n: T.int32»):\n    pass", "parameter n is not an ordinary one"),
+    ("@T.prim_func\ndef f() -> «3»:\n    pass", "a type is written as T.int32"),
+    ("@T.prim_func(«privat=True»)\ndef f():\n    pass", "did you mean `private`"),
+    ("@T.prim_func(private=«x»)\ndef f():\n    pass", "private is written as True or False"),
+    (
+        '@T.prim_func(private=True)\ndef f():\n    «T.func_attr({"global_symbol": "f"})»',
+        "a private function may not carry a global symbol",
+    ),
+    ("@«T.prim_fun»\ndef f():\n    pass", "did you mean `prim_func`"),
+    ("«x = 1»\n@T.prim_func\ndef f():\n    pass", "one function or class and nothing else"),
+    ("@T.prim_func\ndef f():\n    C[0] = «)»", "this is no Python"),
+]
+
+
+@pytest.mark.parametrize(("text", "core"), FUNCTIONS, ids=[t.replace("\n", "; ")[:50] for t, _ in FUNCTIONS])
+def test_a_mistake_in_a_header_is_reported_at_its_place(text: str, core: str) -> None:
+    assert core in str(error_of(text))
+
+
+MODULES = [
+    (
+        "    @T.prim_func\n    def f(A: T.Buffer((4,))):\n        «M.nope»(A.data)",
+        "Cannot find the function `nope` in the current IRModule",
+    ),
+    ("    @T.prim_func\n    def f(A: T.Buffer((4,))):\n        «M.f(A)»", "argument 0 of f is a Buffer"),
+    (
+        "    @T.prim_func\n    def f():\n        pass\n    @T.prim_func\n    «def f»():\n        pass",
+        "the function `f` is defined twice",
+    ),
+    ("    «def f»():\n        pass", "has no decorator"),
+    ('    I.module_attrs({"k": 1})\n    «I.module_attrs({"k": 2})»', "set twice"),
+    ("    «for i in range(4):\n        pass»", "a module holds functions"),
+    ("    @T.prim_func\n    def f(«A»):\n        pass", "Type annotation required"),
+]
+
+
+@pytest.mark.parametrize(("body", "core"), MODULES, ids=[t.replace("\n", "; ")[:50] for t, _ in MODULES])
+def test_a_mistake_in_a_module_is_reported_at_its_place(body: str, core: str) -> None:
+    assert core in str(error_of("@I.ir_module\nclass M:\n" + body))
+
+
+def test_the_report_shows_line_carets_and_hint() -> None:
+    error = error_of(HEADER + "    C[0] = C[0] + «widht»\n", width=3)
+    assert str(error).splitlines()[1:] == [
+        f"  --> {error.file}:11:19",
+        "   |",
+        "11 |     C[0] = C[0] + widht",
+        "   |                   ^^^^^",
+        "  try: did you mean `width`?",
+    ]
+
+
+def test_an_error_in_a_helper_names_the_helper() -> None:
+    def helper(value: int) -> int:
+        return [][value]
+
+    error = error_of(HEADER + "    C[0] = «helper(1)»\n", helper=helper)
+    assert "raised in helper at" in str(error)
+    assert error.__cause__ is None and error.__suppress_context__
+
+
+def test_the_traceback_holds_only_the_entry_point_unless_more_is_asked_for() -> None:
+    from tscript.support.config import configure
+
+    def frames(error: BaseException) -> int:
+        tb, count = error.__traceback__, 0
+        while tb is not None:
+            tb, count = tb.tb_next, count + 1
+        return count
+
+    text = HEADER + "    C[0] = 1 // 0\n"
+    with pytest.raises(ScriptError) as short:
+        from_source(text)
+    with configure(full_traceback=True), pytest.raises(ScriptError) as full:
+        from_source(text)
+    assert frames(short.value) == 2 < frames(full.value)
+    assert isinstance(full.value.__cause__, ZeroDivisionError) and short.value.__cause__ is None
+
+
+def test_a_rule_of_the_ir_that_is_broken_is_reported_unless_the_check_is_off() -> None:
+    body = (
+        '    for i in range(4):\n        with T.block("b"):\n            v = T.axis.spatial(4, i)\n'
+        "            T.reads()\n            T.writes(C[v])\n            C[v] = i\n"
+    )
+    with pytest.raises(ScriptError, match="not well-formed") as caught:
+        from_source(HEADER + body)
+    assert caught.value.line is not None
+    from_source(HEADER + body, check_well_formed=False)
+    from_source(HEADER.replace("prim_func", "prim_func(check_well_formed=False)") + body)

@@ -1,0 +1,187 @@
+"""Kernels are read wherever people type them."""
+
+import doctest
+import linecache
+import subprocess
+import sys
+import textwrap
+import types
+from pathlib import Path
+
+import pytest
+
+from tscript.ir.function import PrimFunc
+from tscript.script import from_source
+from tscript.script import tir as T
+from tscript.support.errors import ScriptError
+
+KERNEL = """\
+from tscript.script import tir as T, ir as I
+value = 5
+@T.prim_func
+def f(C: T.Buffer((4,), "int32")):
+    C[0] = value
+"""
+
+
+def test_a_kernel_given_to_exec_is_read() -> None:
+    names: dict[str, object] = {}
+    exec(KERNEL, names)
+    func = names["f"]
+    assert isinstance(func, PrimFunc) and "C[0] = 5" in func.script()
+
+
+def test_an_error_in_a_kernel_given_to_exec_shows_its_line() -> None:
+    text = KERNEL.replace("value\n", "valeu\n")
+    with pytest.raises(ScriptError) as caught:
+        exec(text, {})
+    assert caught.value.line == 5 and "    C[0] = valeu" in str(caught.value)
+
+
+def test_a_class_given_to_exec_is_read() -> None:
+    text = textwrap.dedent("""
+        from tscript.script import tir as T, ir as I
+        @I.ir_module
+        class M:
+            @T.prim_func
+            def f(C: T.Buffer((4,), 'int32')):
+                C[0] = 7
+    """)
+    names: dict[str, object] = {}
+    exec(text, names)
+    assert "C[0] = 7" in names["M"].script()
+
+
+def test_code_whose_text_is_gone_is_refused_with_what_to_do() -> None:
+    code = compile(KERNEL.replace("value", "wert"), "<string>", "exec")
+    with pytest.raises(ScriptError, match="the source text of `f` is not available") as caught:
+        exec(code, {})
+    assert "from_source(text)" in str(caught.value)
+
+
+def test_a_cell_that_is_run_twice_with_changes_is_read_anew() -> None:
+    results = []
+    for value in (1, 2):
+        text = KERNEL.replace("value = 5", f"value = {value}").replace("C[0] = value", f"C[0] = value + {value}")
+        # As notebooks do: each run of a cell has its own name, known to linecache.
+        name = f"<ipython-input-1-{value}>"
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        names: dict[str, object] = {}
+        exec(compile(text, name, "exec"), names)
+        results.append(names["f"].script())
+    assert "C[0] = 2" in results[0] and "C[0] = 4" in results[1]
+
+
+def test_a_kernel_in_a_doctest_is_read() -> None:
+    example = """
+    >>> from tscript.script import tir as T
+    >>> @T.prim_func
+    ... def f(C: T.Buffer((4,), "int32")):
+    ...     C[0] = 3
+    >>> "C[0] = 3" in f.script()
+    True
+    """
+    test = doctest.DocTestParser().get_doctest(example, {}, "example", "example.py", 0)
+    runner = doctest.DocTestRunner(verbose=False)
+    runner.run(test)
+    assert runner.failures == 0 and runner.tries == 3
+
+
+def test_a_command_line_text_is_read_and_input_without_text_says_what_to_do() -> None:
+    package = Path(T.__file__).parents[2]
+    script = "import tscript.printer\n" + KERNEL + "print(f)\n"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=package, timeout=50)
+    assert "C[0] = 5" in run.stdout, run.stderr
+    piped = subprocess.run([sys.executable, "-"], input=script, capture_output=True, text=True, cwd=package, timeout=50)
+    assert "C[0] = 5" in piped.stdout or "from_source(text)" in piped.stderr
+
+
+def test_annotations_that_python_does_not_evaluate_are_read() -> None:
+    names: dict[str, object] = {}
+    text = "from __future__ import annotations\n" + textwrap.dedent("""
+        from tscript.script import tir as T
+        def make(n):
+            dtype = "int8"
+            @T.prim_func
+            def f(C: T.Buffer((n,), dtype)):
+                C[0] = T.int8(1)
+            return f
+    """)
+    exec(text, names)
+    assert '(6,), "int8"' in names["make"](6).script()
+
+
+def test_the_text_is_taken_whole_in_spite_of_less_indented_lines() -> None:
+    if True:
+
+        @T.prim_func
+        def f(
+            C: T.Buffer((4,), "int32"),
+        ):
+            # comment
+            # comment further out
+            x = T.meta_var("""
+text at the margin
+""")
+            C[0] = len(x)
+            C[1] = 1 + 1
+
+    assert "C[0] = 20" in f.script() and "C[1] = 2" in f.script()
+
+
+def test_the_last_function_of_a_file_without_a_final_newline_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "kernels.py"
+    file.write_text(KERNEL.rstrip("\n"))
+    names = {"__name__": "kernels"}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    assert "C[0] = 5" in names["f"].script()
+
+
+def test_a_file_that_changed_since_it_was_loaded_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "kernels.py"
+    file.write_text("\n" * 5)
+    with pytest.raises(ScriptError, match="the text changed after Python read it"):
+        exec(compile(KERNEL, str(file), "exec"), {})
+
+
+def test_positions_are_those_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "kernels.py"
+    file.write_text("# ä\n\n\n" + KERNEL.replace("C[0] = value", "'ä'; C[0] = valeu"))
+    with pytest.raises(ScriptError) as caught:
+        exec(compile(file.read_text(), str(file), "exec"), {})
+    error = caught.value
+    assert (error.file, error.line, error.column) == (str(file), 8, 17)
+
+
+def test_tabs_and_one_line_bodies_are_read() -> None:
+    func = from_source("\t@T.prim_func\n\tdef f(C: T.Buffer((4,), 'int32')): C[0] = 1; C[1] = 2")
+    assert len(func.body.seq) == 2
+
+
+def test_an_undecorated_function_or_class_can_be_given() -> None:
+    def g(C: T.Buffer((4,), "int32")):
+        C[0] = 9
+
+    class M:
+        @T.prim_func
+        def f(C: T.Buffer((4,), "int32")):
+            C[0] = 8
+
+    assert "C[0] = 9" in from_source(g).script()
+    assert isinstance(M.f, PrimFunc)
+    with pytest.raises(TypeError, match="not a int"):
+        from_source(3)
+
+
+def test_the_same_text_has_the_same_file_name_and_can_be_shown() -> None:
+    text = '@T.prim_func\ndef f(C: T.Buffer((4,), "int32")):\n    C[0] = 1'
+    a, b = from_source(text), from_source(text)
+    assert a.span == b.span and a.span.source_line() == 'def f(C: T.Buffer((4,), "int32")):'
+    linecache.checkcache()
+    assert a.span.source_line() is not None
+
+
+def test_decorating_a_function_without_code_of_its_own_is_refused() -> None:
+    bare = types.FunctionType(compile(" ".join(["def", "f():", "pass"]), "<nowhere>", "exec").co_consts[0], {})
+    with pytest.raises(ScriptError, match="is not available"):
+        T.prim_func(bare)
