@@ -133,9 +133,17 @@ def _ldexp(em: Emitter, call: Call) -> str:
     dtype = _require_float(em, call)
     power: DataType = call.args[1].dtype
     t, i32 = register_type(dtype), int_vector(32, dtype.lanes)
-    exponent = arith.convert(em.b, power, DataType("int32").with_lanes(power.lanes), em.value(call.args[1]))
+    given = em.value(call.args[1])
+    exponent = arith.convert(em.b, power, DataType("int32").with_lanes(power.lanes), given)
     name = f"llvm.ldexp.{arith.mangled(t)}.{arith.mangled(i32)}"
-    return _rounded(em, dtype, em.b.call(t, name, [(t, em.value(call.args[0])), (i32, exponent)]))
+    result = em.b.call(t, name, [(t, em.value(call.args[0])), (i32, exponent)])
+    if power.is_float:
+        # As an integer, a NaN would be 0.
+        kind = register_type(power)
+        is_nan = em.b.let(f"fcmp uno {kind} {given}, {given}")
+        nan = float_const(float("nan"), _float_bits(dtype), dtype.lanes)
+        result = em.b.let(f"select {int_vector(1, dtype.lanes)} {is_nan}, {t} {nan}, {t} {result}")
+    return _rounded(em, dtype, result)
 
 
 def _nextafter(em: Emitter, call: Call) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,25 +82,40 @@ class CompiledModule:
         self.code = code
         self._options = (mcpu, tuple(mattr), level)
         _require_externals(code)
-        self._machine = _target_machine(mcpu, mattr, level)
+        machine = _target_machine(mcpu, mattr, level)
         # A context of its own, so that builds in several threads share nothing.
-        self._context = llvm.create_context()
-        module = _parse(code.text, self._context)
+        context = llvm.create_context()
+        module = _parse(code.text, context)
         module.triple = llvm.get_process_triple()
-        module.data_layout = str(self._machine.target_data)
-        _optimise(module, self._machine, level)
+        module.data_layout = str(machine.target_data)
+        _optimise(module, machine, level)
         self._bitcode: bytes = module.as_bitcode()
-        self._engine = llvm.create_mcjit_compiler(module, self._machine)
-        self._engine.finalize_object()
+        engine = llvm.create_mcjit_compiler(module, machine)
+        engine.finalize_object()
+        # The garbage collector may finish the parts of a cycle in any order, but the engine has to go before the
+        # context its code was made in. The finalizer owns both, so that they are never part of a cycle.
+        weakref.finalize(self, _close, engine, context).atexit = False
+        self._addresses: dict[str, int] = {
+            k.name: engine.get_function_address(entry_symbol(k.name)) for k in code.kernels if k.is_public
+        }
 
     def address(self, name: str) -> int:
         """The address of the entry function of a kernel."""
-        return self._engine.get_function_address(entry_symbol(name))
+        return self._addresses[name]
 
     def source(self, fmt: str) -> str:
         """The optimised code as "ll" (LLVM IR) or "asm" (assembly)."""
-        module = llvm.parse_bitcode(self._bitcode, llvm.create_context())
-        return str(module) if fmt == "ll" else _target_machine(*self._options).emit_assembly(module)
+        context = llvm.create_context()
+        module = llvm.parse_bitcode(self._bitcode, context)
+        try:
+            return str(module) if fmt == "ll" else str(_target_machine(*self._options).emit_assembly(module))
+        finally:
+            _close(module, context)
+
+
+def _close(first: Any, second: Any) -> None:
+    first.close()
+    second.close()
 
 
 def _parse(text: str, context: Any) -> Any:
@@ -119,8 +137,12 @@ def _optimise(module: Any, machine: Any, level: int) -> None:
 
 
 def _require_externals(code: ModuleCode) -> None:
+    if not code.externals:
+        return
+    # LLVM ends the process over a name that it cannot resolve, so names are looked up first, where it will look.
+    process = ctypes.CDLL(None) if os.name == "posix" else None
     for symbol, wanted_by in code.externals:
-        if llvm.address_of_symbol(symbol) is None:
+        if not hasattr(process, symbol) and llvm.address_of_symbol(symbol) is None:
             raise BuildError(
                 f"{wanted_by} needs the C function `{symbol}`, which this process does not have\n"
                 '  try: load its library first, as in ctypes.CDLL("libname.so", mode=ctypes.RTLD_GLOBAL)'
