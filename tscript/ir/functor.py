@@ -30,7 +30,9 @@ DEFINITIONS: dict[type[Node], tuple[str, ...]] = {
     _stmt.AllocateConst: ("buffer_var",),
     IterVar: ("var",),
 }
-_SKIPPED = frozenset({"dtype", "span", "name", "name_hint", "attr_key", "kind", "iter_type", "thread_tag", "ret_type"})
+_SKIPPED = frozenset(
+    {"dtype", "type_annotation", "span", "name", "name_hint", "attr_key", "kind", "iter_type", "thread_tag", "ret_type"}
+)
 
 NODE_CLASSES: dict[str, type[Node]] = {
     name: cls

@@ -132,7 +132,7 @@ DTYPE_FIRST: Final = frozenset(
     for n in (
         "reinterpret call_extern call_pure_extern call_llvm_intrin call_llvm_pure_intrin ptx_mma ptx_mma_sp "
         "ptx_ldmatrix ptx_cp_async ptx_cp_async_bulk mma_store mma_fill vectorlow vectorhigh vectorcombine dp4a "
-        "get_active_lane_mask"
+        "get_active_lane_mask type_annotation"
     ).split()
 )
 """Operators whose script form has the dtype as first argument."""
