@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import nbformat
@@ -21,9 +22,10 @@ def test_notebook_runs(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
     strict = nbformat.v4.new_code_cell("import warnings\nwarnings.simplefilter('error')")
     notebook.cells.insert(0, strict)
-    NotebookClient(
+    client = NotebookClient(
         notebook, timeout=50, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
-    ).execute()
+    )
+    client.execute(env={**os.environ, "PYTHONPATH": str(TUTORIALS.parent)})
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)

@@ -1,0 +1,70 @@
+"""Commands and their arguments."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tscript.cli.demo import run_demo
+from tscript.cli.doctor import run_doctor
+from tscript.cli.loading import LoadError, load_file, pick
+from tscript.support.errors import TScriptError
+
+_DESCRIPTION = "Write kernels as decorated Python, look at them, run them, build them to native code."
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tscript", description=_DESCRIPTION)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    demo = commands.add_parser("demo", help="a matrix product with ReLU: shown, interpreted, built, checked and timed")
+    demo.add_argument("--quick", action="store_true", help="time few calls only")
+    show = commands.add_parser("show", help="print the kernels of a file")
+    show.add_argument(
+        "program", metavar="FILE[:NAME]", help="a Python file, or printed text; NAME picks one (or MODULE.FUNCTION)"
+    )
+    commands.add_parser("doctor", help="what this machine and installation offer, and what is missing")
+    return parser
+
+
+def _split_name(text: str) -> tuple[Path, str | None]:
+    head, colon, name = text.rpartition(":")
+    if colon and all(part.isidentifier() for part in name.split(".")) and not Path(text).exists():
+        return Path(head), name
+    return Path(text), None
+
+
+def run_show(program: str) -> int:
+    """Print the programs of `FILE[:NAME]`, as `show` does for each."""
+    path, name = _split_name(program)
+    programs = load_file(path)
+    if name is not None:
+        pick(programs, name, path).show()
+        return 0
+    if not programs:
+        raise LoadError(f"{path} defines no kernel (a function under @T.prim_func or a class under @I.ir_module)")
+    for found in programs.values():
+        found.show()
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status is 0 if it did what was asked, 1 for an error, 2 for wrong usage."""
+    arguments = _arguments().parse_args(argv)
+    try:
+        if arguments.command == "demo":
+            return run_demo(quick=arguments.quick)
+        if arguments.command == "show":
+            return run_show(arguments.program)
+        return run_doctor()
+    except TScriptError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader of our output has seen enough; that is no failure.
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
