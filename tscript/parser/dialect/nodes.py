@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from importlib import import_module
 from typing import Any
 
 from tscript.ir import expr as ex
@@ -16,6 +15,7 @@ from tscript.ir.expr import ExprLike, IterVar, PrimExpr, Range, SizeVar, Var
 from tscript.ir.index_map import IndexMap
 from tscript.parser.dialect.control import iter_var, reduce
 from tscript.parser.dialect.values import Value
+from tscript.target.target import Target
 
 
 class CallEffectKind(IntEnum):
@@ -199,8 +199,7 @@ def index_map(
 
 def target(target_config: str | Mapping[str, Any], host: str | Mapping[str, Any] | None = None) -> Any:
     """A target, from its text or attributes."""
-    # Loaded on first use: most kernels name no target.
-    return import_module("tscript.target.target").Target(target_config, host)
+    return Target(target_config, host)
 
 
 __all__ = [
