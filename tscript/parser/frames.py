@@ -27,7 +27,6 @@ from tscript.parser.control import (
 )
 from tscript.parser.control import else_ as Else
 from tscript.parser.control import if_ as If
-from tscript.parser.control import let_expr as Let
 from tscript.parser.control import let_stmt as LetStmt
 from tscript.parser.control import then as Then
 from tscript.parser.control import while_ as While
@@ -42,9 +41,9 @@ Ptr = pointer
 buffer_var = pointer
 
 __all__ = [
-    "Assert", "Buffer", "Else", "If", "Let", "LetStmt", "Ptr", "Then", "While", "alloc_buffer", "allocate",
+    "Assert", "Buffer", "Else", "If", "LetStmt", "Ptr", "Then", "While", "alloc_buffer", "allocate",
     "allocate_const", "arg", "attr", "axis", "block", "block_attr", "buffer_decl", "buffer_store", "buffer_var",
     "decl_buffer", "env_thread", "evaluate", "func_attr", "grid", "init", "launch_thread", "let", "macro",
-    "match_buffer", "meta_var", "parallel", "prefetch", "prim_func", "reads", "realize", "sblock", "sblock_alloc_buffer",
-    "sblock_attr", "serial", "thread_binding", "unroll", "vectorized", "where", "writes",
+    "match_buffer", "meta_var", "parallel", "prefetch", "prim_func", "reads", "realize", "sblock",
+    "sblock_alloc_buffer", "sblock_attr", "serial", "thread_binding", "unroll", "vectorized", "where", "writes",
 ]  # fmt: skip
