@@ -56,7 +56,6 @@ LINES = [
     ("E[i] = E[i] * 0.1", "E[i] = E[i] * T.float32(0.10000000000000001)"),
     ("E[i] = 1e-5", "E[i] = T.float32(1.0000000000000001e-05)"),
     ('E[i] = T.float32("inf")', SAME),
-    ('E[i] = T.Cast("float32", C[i]) * 0.0', "E[i] = T.float32(0.0)"),
     ("E[i] = E[i] / 2.0", "E[i] = E[i] / T.float32(2.0)"),
     ("E[i] = T.if_then_else(C[i] > 1, E[i], T.float32(0))", "E[i] = T.if_then_else(C[i] > 1, E[i], T.float32(0.0))"),
     ("E[i] = T.Select(C[i] > 1, E[i], T.float32(0))", "E[i] = T.Select(C[i] > 1, E[i], T.float32(0.0))"),

@@ -50,7 +50,7 @@ def test_a_hygienic_macro_does_not_see_the_place_of_use() -> None:
 def test_an_open_macro_cannot_bind_names_of_the_place_of_use() -> None:
     @T.macro(hygienic=False)
     def bump():
-        x = x + 1
+        x = x + 1  # pyright: ignore[reportUnboundVariable]
 
     with pytest.raises(ScriptError, match="would be lost after the macro") as caught:
 
@@ -152,7 +152,7 @@ def test_a_macro_may_be_defined_in_a_kernel_and_in_a_text() -> None:
     assert "C[0] = 3 + n" in func.script() and "C[1] = 5 + n" in func.script()
 
 
-def failing_use(macro: T.macro, body: str) -> ScriptError:
+def failing_use(macro: object, body: str) -> ScriptError:
     with pytest.raises(ScriptError) as caught:
         from_source(
             '@T.prim_func\ndef f(A: T.Buffer((4,), "float32")):\n' + textwrap.indent(body, "    "), {"m": macro}
@@ -163,7 +163,7 @@ def failing_use(macro: T.macro, body: str) -> ScriptError:
 def test_an_error_in_a_macro_points_into_it_and_names_the_use() -> None:
     @T.macro
     def wrong(X):
-        X[0] = missing
+        X[0] = missing  # pyright: ignore[reportUndefinedVariable]
 
     error = failing_use(wrong, "m(A)")
     assert error.file == __file__ and "X[0] = missing" in str(error)

@@ -51,7 +51,7 @@ def test_existing_functions_and_values_can_be_named_in_the_class() -> None:
 
         @T.prim_func
         def main(A: T.Buffer((4,), "float32")):
-            for i in range(width):
+            for i in range(width):  # pyright: ignore[reportUndefinedVariable]
                 A[i] = 0.0
             M.existing(A.data)
 
@@ -85,7 +85,7 @@ def test_macros_may_stand_in_the_class() -> None:
 
         @T.prim_func
         def main(C: T.Buffer((4,), "int32")):
-            put(C, 1)
+            put(C, 1)  # pyright: ignore[reportUndefinedVariable]
 
     assert "C[1] = 5" in M.script() and len(M.functions) == 1
 

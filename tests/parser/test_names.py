@@ -18,7 +18,9 @@ SCALE = 100
 
 def read(body: str, **extra_vars: Any) -> PrimFunc:
     header = '@T.prim_func\ndef f(A: T.Buffer((16,), "float32"), C: T.Buffer((16,), "int32"), n: T.int32):\n'
-    return from_source(header + textwrap.indent(textwrap.dedent(body), "    "), extra_vars or None)
+    func = from_source(header + textwrap.indent(textwrap.dedent(body), "    "), extra_vars or None)
+    assert isinstance(func, PrimFunc)
+    return func
 
 
 def lines(func: PrimFunc) -> list[str]:
@@ -241,7 +243,7 @@ def test_old_spellings_work() -> None:
     )
     assert "T.handle" in func.script()
     with pytest.warns(ScriptWarning, match="old spelling"):
-        buffer = T.Buffer[(16,), "int8"]
+        buffer = T.Buffer[(16,), "int8"]  # pyright: ignore[reportInvalidTypeArguments]
     assert (int(buffer.shape[0]), str(buffer.dtype)) == (16, "int8")
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tscript.ir.base import FrozenDict
 from tscript.ir.buffer import Buffer
 from tscript.ir.construct import const, convert, convert_attr
 from tscript.ir.dtype import BOOL, DataType
-from tscript.ir.expr import BufferLoad, ExprLike, IntImm, IterVar, PrimExpr, Ramp, Range, Type, Var
-from tscript.ir.function import PrimFunc
+from tscript.ir.expr import BufferLoad, ExprLike, IntImm, IterVar, PrimExpr, Ramp, Range, TupleType, Type, Var
+from tscript.ir.function import PrimFunc, convert_attrs
 from tscript.ir.functor import pre_order_visit
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, MatchBufferRegion, Stmt
 from tscript.parser.builder import Builder, Frame, current
@@ -53,7 +53,8 @@ class FunctionFrame(Frame):
         attrs = dict(self.attrs)
         if not self.private and "global_symbol" not in attrs:
             attrs = {"global_symbol": self.name, **attrs}
-        return PrimFunc(self.params, body, self.ret_type, self.buffer_map, attrs, self.span)
+        ret_type = TupleType(()) if self.ret_type is None else self.ret_type
+        return PrimFunc(tuple(self.params), body, ret_type, self.buffer_map, convert_attrs(attrs), span=self.span)
 
     def _with_root(self, body: Stmt) -> Stmt:
         if not self.root_buffers:
@@ -62,8 +63,8 @@ class FunctionFrame(Frame):
                     return body
             elif not contains_block(body):
                 return body
-        block = Block((), (), (), "root", body, None, self.root_buffers, (), FrozenDict(), self.span)
-        return BlockRealize((), TRUE, block, self.span)
+        block = Block((), (), (), "root", body, None, tuple(self.root_buffers), (), FrozenDict(), span=self.span)
+        return BlockRealize((), TRUE, block, span=self.span)
 
 
 def contains_block(body: Stmt) -> bool:
@@ -119,7 +120,7 @@ class BlockFrame(Frame):
             tuple(self.alloc_buffers),
             tuple(self.match_buffers),
             FrozenDict(self.annotations or {}),
-            self.span,
+            span=self.span,
         )
         if self.reads is None or self.writes is None:
             block = detect_missing(block, self.reads is None, self.writes is None, _visible_buffers(builder), self.span)
@@ -132,7 +133,7 @@ class BlockFrame(Frame):
                 )
             return block
         predicate = TRUE if self.predicate is None else self.predicate
-        return BlockRealize(tuple(self.iter_values), predicate, block, self.span)
+        return BlockRealize(tuple(self.iter_values), predicate, block, span=self.span)
 
 
 def _visible_buffers(builder: Builder) -> dict[Var, Buffer]:
@@ -216,7 +217,7 @@ def region_of(what: str, value: Any) -> BufferRegion:
 
 def _as_regions(what: str, values: tuple[Any, ...]) -> tuple[BufferRegion, ...]:
     if len(values) == 1 and isinstance(values[0], (list, tuple)):
-        values = tuple(values[0])  # pyright: ignore[reportUnknownArgumentType]
+        values = tuple(cast("Sequence[Any]", values[0]))
     return tuple(region_of(what, v) for v in values)
 
 

@@ -73,9 +73,8 @@ class BufferMaker:
 
     def __getitem__(self, key: Any) -> Buffer:
         warnings.warn("T.Buffer[...] is an old spelling; write T.Buffer(...)", ScriptWarning, stacklevel=2)
-        if isinstance(key, tuple) and len(key) > 1 and isinstance(key[-1], str):  # pyright: ignore[reportUnknownArgumentType]
-            return self(*key)
-        return self(key)
+        parts: list[Any] = [*key] if isinstance(key, tuple) else [key]
+        return self(*parts) if len(parts) > 1 and isinstance(parts[-1], str) else self(parts)
 
 
 buffer_maker = BufferMaker()
@@ -186,8 +185,8 @@ class DeclBufferFrame(Frame):
     def build(self, builder: Builder, body: Stmt) -> Stmt:
         """The declaration, inside an allocation if there is no memory yet."""
         b = self.buffer
-        made = DeclBuffer(b, body, self.span)
-        return Allocate(b.data, b.dtype, b.shape, TRUE, made, FrozenDict(), self.span) if self.allocates else made
+        made = DeclBuffer(b, body, span=self.span)
+        return Allocate(b.data, b.dtype, b.shape, TRUE, made, FrozenDict(), span=self.span) if self.allocates else made
 
 
 def decl_buffer(
@@ -245,7 +244,7 @@ class AllocateFrame(Frame):
 
     def build(self, builder: Builder, body: Stmt) -> Stmt:
         """The allocation around the body."""
-        return Allocate(self.var, self.dtype, self.extents, self.condition, body, self.annotations, self.span)
+        return Allocate(self.var, self.dtype, self.extents, self.condition, body, self.annotations, span=self.span)
 
 
 def allocate(
@@ -281,7 +280,7 @@ class AllocateConstFrame(Frame):
 
     def build(self, builder: Builder, body: Stmt) -> Stmt:
         """The constant around the body."""
-        return AllocateConst(self.var, self.dtype, self.extents, self.data, body, self.annotations, self.span)
+        return AllocateConst(self.var, self.dtype, self.extents, self.data, body, self.annotations, span=self.span)
 
 
 def allocate_const(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from typing import cast as cast_type
 
-from tscript.ir.buffer import Buffer
+from tscript.ir.buffer import Buffer, subscript
 from tscript.ir.construct import cast, const, convert, convert_attr
 from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import (
@@ -149,32 +150,34 @@ def _noun(dtype: DataType) -> str:
 def evaluate(value: Any) -> None:
     """Evaluate an expression for its effects."""
     builder = current()
-    builder.add(Evaluate(as_expr(value), builder.span))
+    builder.add(Evaluate(as_expr(value), span=builder.span))
 
 
 def buffer_store(buffer: Buffer, value: Any, indices: Sequence[Any] | Any, predicate: PrimExpr | None = None) -> None:
     """Write `value` to an element of `buffer`, or a vector where the last subscript is a slice."""
     builder = current()
     keys: Any = tuple(indices) if isinstance(indices, (list, tuple)) else indices  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    target = buffer[keys]
+    target: BufferLoad | BufferRegion = subscript(buffer, keys)
     subscripts = vector_indices(target) if isinstance(target, BufferRegion) else target.indices
     lanes = subscripts[-1].dtype.lanes if subscripts else 1
-    builder.add(BufferStore(buffer, stored_value(buffer, value, lanes), subscripts, predicate, builder.span))
+    builder.add(BufferStore(buffer, stored_value(buffer, value, lanes), subscripts, predicate, span=builder.span))
 
 
 def prefetch(buffer: Buffer, bounds: Any) -> None:
     """A hint that a region of `buffer`, given as ranges, slices or single subscripts, will be used soon."""
     builder = current()
-    items: list[Any] = list(bounds) if isinstance(bounds, (list, tuple)) else [bounds]  # pyright: ignore[reportUnknownArgumentType]
-    ranges: list[Range] = []
-    for item, extent in zip(items, buffer.shape, strict=True):
-        if isinstance(item, Range):
-            ranges.append(item)
-        elif isinstance(item, slice):
-            ranges.append(Range(0 if item.start is None else item.start, extent if item.stop is None else item.stop))
-        else:
-            ranges.append(Range.from_min_extent(convert(item), convert(1)))
-    builder.add(Prefetch(buffer, tuple(ranges), builder.span))
+    items: list[Any] = [*bounds] if isinstance(bounds, (list, tuple)) else [bounds]
+    ranges = tuple(_as_range(item, extent) for item, extent in zip(items, buffer.shape, strict=True))
+    builder.add(Prefetch(buffer, ranges, span=builder.span))
+
+
+def _as_range(item: Any, extent: PrimExpr) -> Range:
+    if isinstance(item, Range):
+        return item
+    if not isinstance(item, slice):
+        return Range.from_min_extent(convert(item), convert(1))
+    start, stop = cast_type("tuple[Any, Any]", (item.start, item.stop))
+    return Range(0 if start is None else start, extent if stop is None else stop)
 
 
 # -- frames ---------------------------------------------------------------------------------------
@@ -210,13 +213,13 @@ def attr(node: Any, attr_key: str, value: Any) -> WrapFrame:
     """An attribute that holds for the rest of the scope."""
     kept = convert_attr(node) if not isinstance(node, str) else node
     expr = as_expr(value)
-    return WrapFrame(lambda body, span: AttrStmt(kept, attr_key, expr, body, span))
+    return WrapFrame(lambda body, span: AttrStmt(kept, attr_key, expr, body, span=span))
 
 
 def assert_(condition: ExprLike, message: str) -> WrapFrame:
     """Stop with `message` unless `condition` holds, before the rest of the scope."""
     test, text = _condition("an assertion", condition), as_expr(message)
-    return WrapFrame(lambda body, span: AssertStmt(test, text, body, span))
+    return WrapFrame(lambda body, span: AssertStmt(test, text, body, span=span))
 
 
 def annotated_type(annotation: Any) -> Type:
@@ -253,7 +256,7 @@ class LetFrame(Frame):
 
     def build(self, builder: Builder, body: Stmt) -> Stmt:
         """The let around the body."""
-        return LetStmt(self.var, self.value, body, self.span)
+        return LetStmt(self.var, self.value, body, span=self.span)
 
 
 def let_stmt(value: Any, type_annotation: Any = None, *, var: Var | None = None) -> LetFrame:
@@ -289,7 +292,7 @@ def realize(region: BufferRegion | BufferLoad, storage_scope: str, condition: Ex
     buffer, test, scope = region.buffer, _condition("T.realize", condition), as_expr(storage_scope)
     return WrapFrame(
         lambda body, span: AttrStmt(
-            buffer, "realize_scope", scope, BufferRealize(buffer, bounds, test, body, span), span
+            buffer, "realize_scope", scope, BufferRealize(buffer, bounds, test, body, span=span), span=span
         ),
         buffer,
     )
@@ -344,7 +347,7 @@ class LaunchThreadFrame(Frame):
         key = "virtual_thread" if tag == "vthread" or tag.startswith("vthread.") else "thread_extent"
         dom = self.iter_var.dom
         extent = self.extent if dom is None else dom.extent
-        return AttrStmt(self.iter_var, key, extent, body, self.span)
+        return AttrStmt(self.iter_var, key, extent, body, span=self.span)
 
 
 def launch_thread(thread: str | Var, extent: ExprLike) -> LaunchThreadFrame:
@@ -372,7 +375,7 @@ class WhileFrame(WrapFrame):
 def while_(condition: ExprLike) -> WhileFrame:
     """Repeat the body as long as `condition` holds."""
     test = _condition("a while loop", condition)
-    return WhileFrame(lambda body, span: While(test, body, span))
+    return WhileFrame(lambda body, span: While(test, body, span=span))
 
 
 class IfFrame(Frame):
@@ -394,7 +397,7 @@ class IfFrame(Frame):
             fail("T.If holds only T.Then and T.Else", self.span, "move the statement into `with T.Then():`")
         if self.then_case is None:
             fail("T.If has no T.Then", self.span, "add `with T.Then():` inside it")
-        return IfThenElse(self.condition, self.then_case, self.else_case, self.span)
+        return IfThenElse(self.condition, self.then_case, self.else_case, span=self.span)
 
 
 class BranchFrame(Frame):

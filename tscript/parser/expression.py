@@ -34,19 +34,19 @@ from tscript.parser.source import Source
 from tscript.support.errors import ScriptError
 
 _BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
-    ast.Pow: operator.pow,
-    ast.MatMult: operator.matmul,
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+    ast.LShift: lambda a, b: a << b,
+    ast.RShift: lambda a, b: a >> b,
+    ast.BitAnd: lambda a, b: a & b,
+    ast.BitOr: lambda a, b: a | b,
+    ast.BitXor: lambda a, b: a ^ b,
+    ast.Pow: lambda a, b: a**b,
+    ast.MatMult: lambda a, b: a @ b,
 }
 _COMPARE: Final[dict[type[ast.cmpop], tuple[Callable[[Any, Any], Any], type[ex.CmpExpr] | None]]] = {
     ast.Eq: (operator.eq, ex.EQ),
@@ -78,6 +78,12 @@ _TAKES_REGIONS: Final[dict[Any, None]] = dict.fromkeys((reads, writes, match_buf
 
 class StatementOnly:
     """Base of what may be called only as a statement of its own."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Add statements to the kernel being read."""
+        raise NotImplementedError
 
 
 def binary(op: type[ast.operator], left: Any, right: Any) -> Any:
@@ -120,8 +126,13 @@ def compare(op: type[ast.cmpop], left: Any, right: Any) -> Any:
                 f'convert one side, as in T.Cast("{b.dtype!s}", ...)',
             )
     else:
-        a, b = compare_operands(left, right)
+        a, b = compare_operands(_plain(left), _plain(right))
     return node(a, b)
+
+
+def _plain(value: Any) -> Any:
+    number: Any = value
+    return number.item() if isinstance(value, np.generic) else number
 
 
 def _operand(value: Any) -> Any:
@@ -198,14 +209,14 @@ class Evaluator:
 
     # -- leaves ---------------------------------------------------------------------------------
 
-    def _constant(self, node: ast.Constant) -> Any:
+    def visit_Constant(self, node: ast.Constant) -> Any:
         return node.value
 
-    def _name(self, node: ast.Name) -> Any:
+    def visit_Name(self, node: ast.Name) -> Any:
         binding = self.values.get(node.id)
         return binding.value if binding is not None else self.scope.lookup(node.id)
 
-    def _attribute(self, node: ast.Attribute) -> Any:
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
         owner = self.eval(node.value)
         try:
             return getattr(owner, node.attr)
@@ -218,10 +229,10 @@ class Evaluator:
 
     # -- operators ------------------------------------------------------------------------------
 
-    def _binary(self, node: ast.BinOp) -> Any:
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
         return binary(type(node.op), self.eval(node.left), self.eval(node.right))
 
-    def _unary(self, node: ast.UnaryOp) -> Any:
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         value = _operand(self.eval(node.operand))
         if isinstance(node.op, ast.Not):
             if not isinstance(value, PrimExpr):
@@ -233,7 +244,7 @@ class Evaluator:
             fail("`+x` does not work on values of a kernel", None, "leave out the sign")
         return _UNARY[type(node.op)](value)
 
-    def _bool_op(self, node: ast.BoolOp) -> Any:
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         kind = type(node.op)
         result = _operand(self.eval(node.values[0]))
         for following in node.values[1:]:
@@ -245,13 +256,13 @@ class Evaluator:
                 result = _operand(self.eval(following))
         return result
 
-    def _compare(self, node: ast.Compare) -> Any:
+    def visit_Compare(self, node: ast.Compare) -> Any:
         left = self.eval(node.left)
         if len(node.ops) == 1:
             return compare(type(node.ops[0]), left, self.eval(node.comparators[0]))
         return compare_chain([type(op) for op in node.ops], [left, *(self.eval(c) for c in node.comparators)])
 
-    def _if_exp(self, node: ast.IfExp) -> Any:
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
         test = self.eval(node.test)
         if isinstance(test, (PrimExpr, BufferRegion)):
             fail(
@@ -263,7 +274,7 @@ class Evaluator:
 
     # -- subscripts -----------------------------------------------------------------------------
 
-    def _subscript(self, node: ast.Subscript) -> Any:
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
         owner = self.eval(node.value)
         key = self.key(node.slice)
         return subscript(owner, key) if isinstance(owner, Buffer) else owner[key]
@@ -274,13 +285,13 @@ class Evaluator:
             return tuple(self._elements(node.elts))
         return self.eval(node)
 
-    def _slice(self, node: ast.Slice) -> slice:
+    def visit_Slice(self, node: ast.Slice) -> slice:
         parts = (node.lower, node.upper, node.step)
         return slice(*(None if p is None else self.eval(p) for p in parts))
 
     # -- calls ----------------------------------------------------------------------------------
 
-    def _call(self, node: ast.Call) -> Any:
+    def visit_Call(self, node: ast.Call) -> Any:
         function = self.eval(node.func)
         args, kwargs = self.call_arguments(node, function)
         if isinstance(function, StatementOnly) and node is not self.allowed_call:
@@ -316,7 +327,7 @@ class Evaluator:
             else:
                 yield self.eval(n)
 
-    def _lambda(self, node: ast.Lambda) -> Any:
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
         names = {n.id: None for n in ast.walk(node) if isinstance(n, ast.Name)}
         missing = object()
         found = {n: v for n in names if (v := self.scope.find(n, missing)) is not missing}
@@ -325,16 +336,16 @@ class Evaluator:
 
     # -- displays -------------------------------------------------------------------------------
 
-    def _tuple(self, node: ast.Tuple) -> Any:
+    def visit_Tuple(self, node: ast.Tuple) -> Any:
         return tuple(self._elements(node.elts))
 
-    def _list(self, node: ast.List) -> Any:
+    def visit_List(self, node: ast.List) -> Any:
         return list(self._elements(node.elts))
 
-    def _set(self, node: ast.Set) -> Any:
+    def visit_Set(self, node: ast.Set) -> Any:
         return set(self._elements(node.elts))
 
-    def _dict(self, node: ast.Dict) -> Any:
+    def visit_Dict(self, node: ast.Dict) -> Any:
         result: dict[Any, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
@@ -343,10 +354,10 @@ class Evaluator:
                 result[self.eval(key)] = self.eval(value)
         return result
 
-    def _joined(self, node: ast.JoinedStr) -> str:
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> str:
         return "".join(str(self.eval(part)) for part in node.values)
 
-    def _formatted(self, node: ast.FormattedValue) -> str:
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> str:
         value = self.eval(node.value)
         convert_by = {115: str, 114: repr, 97: ascii}.get(node.conversion)
         if convert_by is not None:
@@ -378,29 +389,30 @@ class Evaluator:
         else:
             fail("a comprehension binds plain names", self.source.span(target))
 
-    def _list_comp(self, node: ast.ListComp | ast.GeneratorExp) -> list[Any]:
+    def visit_ListComp(self, node: ast.ListComp | ast.GeneratorExp) -> list[Any]:
         result: list[Any] = []
         self._comprehend(node.generators, lambda: result.append(self.eval(node.elt)))
         return result
 
-    def _generator(self, node: ast.GeneratorExp) -> Iterator[Any]:
-        return iter(self._list_comp(node))
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> Iterator[Any]:
+        return iter(self.visit_ListComp(node))
 
-    def _set_comp(self, node: ast.SetComp) -> set[Any]:
+    def visit_SetComp(self, node: ast.SetComp) -> set[Any]:
         result: set[Any] = set()
         self._comprehend(node.generators, lambda: result.add(self.eval(node.elt)))
         return result
 
-    def _dict_comp(self, node: ast.DictComp) -> dict[Any, Any]:
+    def visit_DictComp(self, node: ast.DictComp) -> dict[Any, Any]:
         result: dict[Any, Any] = {}
         self._comprehend(node.generators, lambda: result.update({self.eval(node.key): self.eval(node.value)}))
         return result
 
-    def _refuse(self, node: ast.expr) -> Any:
+    def refuse(self, node: ast.expr) -> Any:
+        """Raise for an expression that kernels do not have."""
         what, hint = _NO_EXPRESSION[type(node)]  # pyright: ignore[reportArgumentType]
         fail(f"{what} is no part of the kernel language (no visitor for {type(node).__name__})", None, hint)
 
-    def _starred(self, node: ast.Starred) -> Any:
+    def visit_Starred(self, node: ast.Starred) -> Any:
         fail("`*` stands before an argument or an element of a list")
 
 
@@ -416,28 +428,6 @@ def _kind_of(value: Any) -> str:
 
 
 _TABLE: Final[dict[type[ast.AST], Callable[[Evaluator, Any], Any]]] = {
-    ast.Constant: Evaluator._constant,
-    ast.Name: Evaluator._name,
-    ast.Attribute: Evaluator._attribute,
-    ast.BinOp: Evaluator._binary,
-    ast.UnaryOp: Evaluator._unary,
-    ast.BoolOp: Evaluator._bool_op,
-    ast.Compare: Evaluator._compare,
-    ast.IfExp: Evaluator._if_exp,
-    ast.Subscript: Evaluator._subscript,
-    ast.Slice: Evaluator._slice,
-    ast.Call: Evaluator._call,
-    ast.Lambda: Evaluator._lambda,
-    ast.Tuple: Evaluator._tuple,
-    ast.List: Evaluator._list,
-    ast.Set: Evaluator._set,
-    ast.Dict: Evaluator._dict,
-    ast.JoinedStr: Evaluator._joined,
-    ast.FormattedValue: Evaluator._formatted,
-    ast.ListComp: Evaluator._list_comp,
-    ast.GeneratorExp: Evaluator._generator,
-    ast.SetComp: Evaluator._set_comp,
-    ast.DictComp: Evaluator._dict_comp,
-    ast.Starred: Evaluator._starred,
-    **dict.fromkeys(_NO_EXPRESSION, Evaluator._refuse),
+    **{getattr(ast, name[6:]): method for name, method in vars(Evaluator).items() if name.startswith("visit_")},
+    **dict.fromkeys(_NO_EXPRESSION, Evaluator.refuse),
 }

@@ -50,7 +50,7 @@ class ForFrame(Frame):
         """The loops, outermost first."""
         for var, low, extent in zip(reversed(self.vars), reversed(self.mins), reversed(self.extents), strict=True):
             binding = None if self.tag is None else IterVar(None, Var("", var.dtype), IterVar.ThreadIndex, self.tag)
-            body = For(var, low, extent, self.kind, body, binding, self.annotations, self.span)
+            body = For(var, low, extent, self.kind, body, binding, self.annotations, span=self.span)
         return body
 
 

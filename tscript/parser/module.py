@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any, overload
 
+from tscript.ir.base import FrozenDict
 from tscript.ir.construct import convert
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import Call, GlobalVar
@@ -129,7 +130,7 @@ class _ModuleReader:
         for node, var, options in self.pending:
             self.draft.functions[var] = read_function(self.source, node, Scope(self.captured), options["private"])
         functions = {v: f for v, f in self.draft.functions.items() if f is not None}
-        return IRModule(functions, self.draft.attrs, self.draft.global_infos)
+        return IRModule(functions, FrozenDict(self.draft.attrs), FrozenDict(self.draft.global_infos))
 
     def _evaluator(self) -> Evaluator:
         return Evaluator(self.source, Scope(self.captured))

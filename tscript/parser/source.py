@@ -4,11 +4,9 @@ from __future__ import annotations
 import __future__
 
 import ast
-import functools
 import hashlib
 import itertools
 import linecache
-import operator
 import os
 import sys
 import textwrap
@@ -26,18 +24,17 @@ _NO_SOURCE_HINT = (
 )
 
 
-class Source:
-    """The syntax tree of one function or class, and where it stands.
+class Text:
+    """Lines of Python, and where they stand.
 
     `file` is the name the user knows (it has an entry in `linecache`), `line_shift` is added to the line
     numbers of the tree, `lines` are the lines the tree was made from.
     """
 
-    __slots__ = ("ascii", "file", "line_shift", "lines", "node")
+    __slots__ = ("ascii", "file", "line_shift", "lines")
 
-    def __init__(self, file: str, node: Definition, lines: list[str], line_shift: int) -> None:
+    def __init__(self, file: str, lines: list[str], line_shift: int) -> None:
         self.file = file
-        self.node = node
         self.lines = lines
         self.line_shift = line_shift
         self.ascii = all(line.isascii() for line in lines)
@@ -65,6 +62,16 @@ class Source:
         return Span(self.file, line, column + 1, line, column + 1 + len(word) + len(node.name))
 
 
+class Source(Text):
+    """The syntax tree `node` of one function or class, and where it stands."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, file: str, node: Definition, lines: list[str], line_shift: int) -> None:
+        super().__init__(file, lines, line_shift)
+        self.node = node
+
+
 def source_of_text(text: str, prefix: str = "tscript") -> Source:
     """The single function or class in `text`, which may be indented as a whole.
 
@@ -83,7 +90,7 @@ def source_of_text(text: str, prefix: str = "tscript") -> Source:
     if indented and isinstance(body[0], ast.If):
         body = body[0].body
     shift = -1 if indented else 0
-    parsed = Source(file, ast.ClassDef(), ["if 1:\n", *lines] if indented else lines, shift)
+    parsed = Text(file, ["if 1:\n", *lines] if indented else lines, shift)
     found: list[Definition] = []
     for stmt in body:
         if isinstance(stmt, (ast.FunctionDef, ast.ClassDef)):
@@ -101,8 +108,7 @@ def source_of_text(text: str, prefix: str = "tscript") -> Source:
             span,
             "put functions in a class with @I.ir_module",
         )
-    parsed.node = found[0]
-    return parsed
+    return Source(file, found[0], parsed.lines, shift)
 
 
 def is_docstring(stmt: ast.stmt) -> bool:
@@ -290,9 +296,8 @@ def _exec_text(frame: FrameType | None, code: CodeType) -> tuple[str, list[str]]
     return file, []
 
 
-_FUTURE_FLAGS: Final = functools.reduce(
-    operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
-)
+# The one future import whose absence would make other code of the same text.
+_FUTURE_FLAGS: Final = __future__.annotations.compiler_flag
 
 
 def _codes_below(code: CodeType) -> list[CodeType]:

@@ -9,36 +9,29 @@ from typing import Any, Final
 
 import numpy as np
 
-from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
 from tscript.ir.construct import const
-from tscript.ir.expr import Call, IterVar, Op, PrimExpr, StringImm, Var
+from tscript.ir.expr import Call, Op, PrimExpr, Var
 from tscript.ir.stmt import BufferRegion, BufferStore, Evaluate, Stmt
-from tscript.parser.blocks import name_buffer
-from tscript.parser.builder import Builder, Frame, rename
+from tscript.parser.assignment import Assigner
+from tscript.parser.builder import Frame
 from tscript.parser.control import (
     BranchFrame,
     IfFrame,
-    LetFrame,
-    MetaVar,
     annotated_type,
     assert_,
-    buffer_store,
-    let_stmt,
     region_as_vector,
     while_,
 )
 from tscript.parser.diagnostics import at_span, fail, full_traceback
-from tscript.parser.expression import Evaluator, binary
+from tscript.parser.expression import binary
 from tscript.parser.loops import ForFrame, serial
-from tscript.parser.scope import Kind, Scope
-from tscript.parser.source import Source
 from tscript.support.errors import ScriptError
 from tscript.support.span import Span
 
 LOOPS: Final = "range, T.serial, T.parallel, T.vectorized, T.unroll, T.thread_binding, T.grid"
 
-_REFUSED: Final = {
+_REFUSED: Final[dict[type[ast.stmt], tuple[str, str]]] = {
     ast.Break: ("`break`", "guard the rest of the body with `if`, or use `while` with a condition"),
     ast.Continue: ("`continue`", "put the rest of the body under `if`"),
     ast.Try: ("`try`", "a kernel raises no exceptions; test for the case with `if`"),
@@ -59,28 +52,10 @@ NESTED_DEFINITIONS: Final[dict[Any, NestedDefinition]] = {}
 """What a decorator of a `def` inside a kernel makes of it. Other modules of this package fill it."""
 
 
-class Reader:
-    """Reads the statements of one function or macro into the builder's innermost frame.
+class Reader(Assigner):
+    """Reads the statements of one function or macro into the builder's innermost frame."""
 
-    `is_macro` says whether it is a macro, which cannot return.
-    """
-
-    __slots__ = ("builder", "evaluator", "is_macro", "known", "scope", "source")
-
-    def __init__(
-        self,
-        source: Source,
-        scope: Scope,
-        builder: Builder,
-        known: dict[Var, None] | None = None,
-        is_macro: bool = False,
-    ) -> None:
-        self.source = source
-        self.scope = scope
-        self.builder = builder
-        self.evaluator = Evaluator(source, scope)
-        self.known: dict[Var, None] = {} if known is None else known
-        self.is_macro = is_macro
+    __slots__ = ()
 
     def read(self, body: list[ast.stmt]) -> None:
         """Read statements in order."""
@@ -91,7 +66,7 @@ class Reader:
         """Read one statement. Errors without a position get the one of the statement's first line."""
         span = self.builder.span = self._header_span(stmt)
         try:
-            _TABLE[type(stmt)](self, stmt)
+            _TABLE.get(type(stmt), Reader.refuse)(self, stmt)
         except ScriptError as e:
             if e.span is None:
                 e.span = span
@@ -103,155 +78,9 @@ class Reader:
         last = _HEADER.get(type(stmt))
         return self.source.span(stmt, None if last is None else last(stmt))
 
-    # -- binding names --------------------------------------------------------------------------
-
-    def bind(self, name: str, value: Any, node: ast.AST, kind: Kind = "definition") -> Any:
-        """Give `value` a name; a variable or buffer without a name takes it. Returns the value."""
-        if isinstance(value, (list, tuple)):
-            value = [self._name_only(f"{name}_{i}", v) for i, v in enumerate(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        else:
-            self._name_only(name, value)
-        try:
-            self.scope.bind(name, value, kind, self.source.span(node))
-        except ScriptError as e:
-            e.span = self.source.span(node)
-            raise
-        return value
-
-    def _name_only(self, name: str, value: Any) -> Any:
-        if isinstance(value, Buffer):
-            name_buffer(value, name)
-        elif isinstance(value, Var):
-            if not value.name:
-                rename(value, name)
-            self.known[value] = None
-        elif isinstance(value, IterVar):
-            self._name_only(name, value.var)
-        return value
-
-    def _bind_targets(self, target: ast.expr, value: Any) -> None:
-        """Bind what a `for`, a `with ... as` or a frame gives."""
-        if isinstance(target, ast.Name):
-            self.bind(target.id, value, target)
-        elif isinstance(target, (ast.Tuple, ast.List)):
-            for t, v in self._unpack(target, value):
-                self._bind_targets(t, v)
-        else:
-            fail("only names can be bound here", self.source.span(target))
-
-    def _unpack(self, target: ast.Tuple | ast.List, value: Any) -> list[tuple[ast.expr, Any]]:
-        if isinstance(value, Node) and len(target.elts) == 1:
-            value = [value]
-        if isinstance(value, Node) or not hasattr(value, "__iter__"):
-            fail(
-                f"{len(target.elts)} names are to be bound, but there is one value",
-                self.source.span(target),
-                "write one name",
-            )
-        values = list(value)
-        star = next((i for i, t in enumerate(target.elts) if isinstance(t, ast.Starred)), None)
-        if star is not None and len(values) >= len(target.elts) - 1:
-            after = len(target.elts) - star - 1
-            middle = values[star : len(values) - after]
-            values = [*values[:star], middle, *values[len(values) - after :]]
-        if len(values) != len(target.elts):
-            fail(f"{len(target.elts)} names are to be bound to {len(values)} values", self.source.span(target))
-        return [(t.value if isinstance(t, ast.Starred) else t, v) for t, v in zip(target.elts, values, strict=True)]
-
-    def _let(self, name: str, value: Any, node: ast.AST, var: Var | None = None) -> Var:
-        frame: LetFrame = let_stmt(value, var=var)
-        # The name is checked before the frame is opened, so that a refused one leaves nothing behind.
-        made = frame.var
-        if not made.name:
-            rename(made, name)
-        self.bind(name, made, node, "let")
-        frame.open(self.builder)
-        return made
-
-    def assign(self, target: ast.expr, value: Any) -> None:
-        """`target = value`, by the kind of the target and of the value."""
-        if isinstance(target, ast.Subscript):
-            self._store(target, value)
-        elif isinstance(target, (ast.Tuple, ast.List)):
-            if any(isinstance(t, ast.Subscript) for t in target.elts):
-                fail(
-                    "elements of buffers are assigned one at a time",
-                    self.source.span(target),
-                    "bind the values to names first, then write one line for each element",
-                )
-            if isinstance(value, Frame):
-                value = value.open(self.builder)
-            for t, v in self._unpack(target, value):
-                self.assign(t, v)
-        elif isinstance(target, ast.Name):
-            self._assign_name(target.id, value, target)
-        else:
-            fail(
-                f"`{ast.unparse(target)}` cannot be assigned",
-                self.source.span(target),
-                "assign to a name or to an element of a buffer",
-            )
-
-    def _assign_name(self, name: str, value: Any, node: ast.AST) -> None:
-        if isinstance(value, MetaVar):
-            # No variable of the program comes from it, so nothing takes this name either.
-            try:
-                self.scope.bind(name, value.value, "alias", self.source.span(node))
-            except ScriptError as e:
-                e.span = self.source.span(node)
-                raise
-        elif isinstance(value, Frame):
-            if isinstance(value, ForFrame):
-                fail("a loop is written `for i in ...:`", None, "put the loop in a for statement")
-            self.bind(name, value.open(self.builder), node)
-        elif isinstance(value, (Buffer, IterVar)):
-            self.bind(name, value, node)
-        elif isinstance(value, Var) and value not in self.known:
-            self.bind(name, value, node)
-        elif isinstance(value, (list, tuple)):
-            self.bind(name, [self._element(f"{name}_{i}", v, node) for i, v in enumerate(value)], node)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        elif isinstance(value, (PrimExpr, bool, int, float, np.generic)) and not isinstance(value, StringImm):
-            self._let(name, value, node)
-        elif isinstance(value, BufferRegion):
-            self._let(name, region_as_vector(value), node)
-        else:
-            self.bind(name, value, node, "alias")
-
-    def _element(self, name: str, value: Any, node: ast.AST) -> Any:
-        """An element of a list that is assigned: handled as if it were assigned to `name`, without binding it."""
-        if isinstance(value, MetaVar):
-            return value.value
-        if isinstance(value, Frame):
-            return self._name_only(name, value.open(self.builder))
-        if isinstance(value, (list, tuple)):
-            return [self._element(f"{name}_{i}", v, node) for i, v in enumerate(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        is_fresh = isinstance(value, Var) and value not in self.known
-        if not is_fresh and isinstance(value, (PrimExpr, bool, int, float)) and not isinstance(value, StringImm):
-            frame = let_stmt(value)
-            rename(frame.var, name)
-            self.known[frame.var] = None
-            return frame.open(self.builder)
-        return self._name_only(name, value)
-
-    def _store(self, target: ast.Subscript, value: Any) -> None:
-        buffer = self.evaluator.eval(target.value)
-        if not isinstance(buffer, Buffer):
-            fail(
-                f"only elements of buffers can be assigned; `{ast.unparse(target.value)}` is a {type(buffer).__name__}",
-                self.source.span(target),
-            )
-        self._store_at(target, buffer, self.evaluator.key(target.slice), value)
-
-    def _store_at(self, target: ast.Subscript, buffer: Buffer, key: Any, value: Any) -> None:
-        try:
-            buffer[key]
-        except Exception as e:
-            raise at_span(e, self.source.span(target)) from (e if full_traceback() else None)
-        buffer_store(buffer, value, key)
-
     # -- simple statements ----------------------------------------------------------------------
 
-    def _assign(self, node: ast.Assign) -> None:
+    def visit_Assign(self, node: ast.Assign) -> None:
         if len(node.targets) != 1:
             fail(
                 "Consequential assignments like 'a = b = c' are not supported.",
@@ -261,7 +90,7 @@ class Reader:
         value = self.evaluator.eval_value(node.value)
         self.assign(node.targets[0], value)
 
-    def _annotated(self, node: ast.AnnAssign) -> None:
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if not isinstance(node.target, ast.Name):
             fail("only a name can be annotated", self.source.span(node.target))
         annotation = self.evaluator.eval(node.annotation)
@@ -281,7 +110,7 @@ class Reader:
         except TypeError as e:
             raise at_span(e, self.source.span(node.value)) from None
 
-    def _augmented(self, node: ast.AugAssign) -> None:
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
         target = node.target
         if isinstance(target, ast.Subscript):
             owner, key = self.evaluator.eval(target.value), self.evaluator.key(target.slice)
@@ -300,7 +129,7 @@ class Reader:
         else:
             fail("this cannot be assigned", self.source.span(target), "assign to a name or to an element of a buffer")
 
-    def _expression(self, node: ast.Expr) -> None:
+    def visit_Expr(self, node: ast.Expr) -> None:
         evaluator = self.evaluator
         evaluator.allowed_call = node.value
         value = evaluator.eval(node.value)
@@ -316,11 +145,11 @@ class Reader:
         elif isinstance(value, Stmt):
             self.builder.add(value)
         elif isinstance(value, BufferRegion):
-            self.builder.add(Evaluate(region_as_vector(value), self.builder.span))
+            self.builder.add(Evaluate(region_as_vector(value), span=self.builder.span))
         elif isinstance(value, PrimExpr):
-            self.builder.add(Evaluate(value, self.builder.span))
+            self.builder.add(Evaluate(value, span=self.builder.span))
         elif isinstance(value, (bool, int)):
-            self.builder.add(Evaluate(const(value), self.builder.span))
+            self.builder.add(Evaluate(const(value), span=self.builder.span))
         else:
             fail(
                 f"a {type(value).__name__} is no statement",
@@ -328,7 +157,7 @@ class Reader:
                 "assign it to a name, or remove the line",
             )
 
-    def _assert(self, node: ast.Assert) -> None:
+    def visit_Assert(self, node: ast.Assert) -> None:
         if node.msg is None:
             fail("an assertion needs a message", None, 'write `assert condition, "message"`')
         test, message = self.evaluator.eval(node.test), self.evaluator.eval(node.msg)
@@ -344,17 +173,19 @@ class Reader:
             raise at_span(e, self.source.span(node.test)) from None
         frame.open(self.builder)
 
-    def _return(self, node: ast.Return) -> None:
+    def visit_Return(self, node: ast.Return) -> None:
         if self.is_macro:
             fail("a macro has no value to return", None, "write the result to a buffer")
         value = None if node.value is None else self.evaluator.eval_value(node.value)
         if value is None:
             fail("a kernel cannot return nothing early", None, "guard the rest of the body with `if`")
         expr = value if isinstance(value, PrimExpr) else const(value)
-        self.builder.add(Evaluate(Call(expr.dtype, Op.get("tir.ret"), (expr,)), self.builder.span))
+        self.builder.add(Evaluate(Call(expr.dtype, Op.get("tir.ret"), (expr,)), span=self.builder.span))
 
-    def _pass(self, node: ast.stmt) -> None:
+    def visit_Pass(self, node: ast.stmt) -> None:
         pass
+
+    visit_Nonlocal = visit_Pass
 
     # -- compound statements --------------------------------------------------------------------
 
@@ -375,7 +206,7 @@ class Reader:
                     raise at_span(e, self.source.span(node)) from (e if full_traceback() else None)
         return evaluator.eval(node)
 
-    def _for(self, node: ast.For) -> None:
+    def visit_For(self, node: ast.For) -> None:
         if node.orelse:
             fail("a loop has no `else`", self.source.span(node.orelse[0]), "write the statements after the loop")
         span = self.builder.span
@@ -393,7 +224,7 @@ class Reader:
         self.builder.close(frame)
         self.scope.pop()
 
-    def _while(self, node: ast.While) -> None:
+    def visit_While(self, node: ast.While) -> None:
         if node.orelse:
             fail("a loop has no `else`", self.source.span(node.orelse[0]), "write the statements after the loop")
         span = self.builder.span
@@ -421,7 +252,7 @@ class Reader:
         self.builder.close(frame)
         self.scope.pop()
 
-    def _if(self, node: ast.If) -> None:
+    def visit_If(self, node: ast.If) -> None:
         span = self.builder.span
         test = self.evaluator.eval(node.test)
         if isinstance(test, (bool, np.bool_)):
@@ -446,7 +277,7 @@ class Reader:
             self._body(BranchFrame("else_case"), node.orelse, "branch")
         self.builder.close(frame)
 
-    def _with(self, node: ast.With) -> None:
+    def visit_With(self, node: ast.With) -> None:
         span = self.builder.span
         self.scope.push("with block")
         first: Frame | None = None
@@ -479,7 +310,7 @@ class Reader:
         self.builder.close(first)
         self.scope.pop()
 
-    def _function(self, node: ast.FunctionDef) -> None:
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         for decorator in node.decorator_list:
             call = decorator.func if isinstance(decorator, ast.Call) else decorator
             made = self.evaluator.eval(call)
@@ -498,34 +329,16 @@ class Reader:
             "decorate it with @T.macro, or define it outside the kernel",
         )
 
-    def _refuse(self, node: ast.stmt) -> None:
+    def refuse(self, node: ast.stmt) -> None:
+        """Raise for a statement that kernels do not have."""
         name = type(node).__name__
         what, hint = _REFUSED.get(type(node), (f"a {name} statement", None))
         fail(f"{what} is no part of the kernel language (no visitor for {name})", self.source.span(node), hint)
 
 
-class _StatementTable(dict[type[ast.stmt], Callable[[Reader, Any], None]]):
-    def __missing__(self, key: type[ast.stmt]) -> Callable[[Reader, Any], None]:
-        return Reader._refuse
-
-
-_TABLE: Final = _StatementTable(
-    {
-        ast.Assign: Reader._assign,
-        ast.AnnAssign: Reader._annotated,
-        ast.AugAssign: Reader._augmented,
-        ast.Expr: Reader._expression,
-        ast.Assert: Reader._assert,
-        ast.Return: Reader._return,
-        ast.Pass: Reader._pass,
-        ast.Nonlocal: Reader._pass,
-        ast.For: Reader._for,
-        ast.While: Reader._while,
-        ast.If: Reader._if,
-        ast.With: Reader._with,
-        ast.FunctionDef: Reader._function,
-    }
-)
+_TABLE: Final[dict[type[ast.stmt], Callable[[Reader, Any], None]]] = {
+    getattr(ast, name[6:]): method for name, method in vars(Reader).items() if name.startswith("visit_")
+}
 _HEADER: Final[dict[type[ast.stmt], Callable[[Any], ast.AST]]] = {
     ast.For: lambda s: s.iter,
     ast.While: lambda s: s.test,
