@@ -72,6 +72,9 @@ class _Flatten(Rewriter):
         s = self.rewrite_children(s)
         sizes = [e.value for e in s.extents if isinstance(e, IntImm)]
         require_bytes(s.buffer_var.name, s.dtype, sizes)
+        if len(sizes) != len(s.extents):
+            # The back end multiplies with a check for overflow, which a product in the IR would hide.
+            return s
         return s.replace(extents=(_product(s.extents),)) if len(s.extents) != 1 else s
 
     def rewrite_BufferLoad(self, load: BufferLoad) -> Any:

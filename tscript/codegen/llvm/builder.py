@@ -32,7 +32,7 @@ class ModuleText:
 
     def declare(self, name: str, signature: str) -> None:
         """Declare a function; `signature` has `{}` where its name goes."""
-        self.declarations.setdefault(name, "declare " + signature.format(f"@{quoted(name)}"))
+        self.declarations.setdefault(name, "declare " + signature.replace("{}", f"@{quoted(name)}"))
 
     def add_failure(self, failure: Failure) -> int:
         """The status by which a kernel reports `failure`."""
