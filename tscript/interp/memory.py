@@ -101,7 +101,7 @@ class Memory:
     def mark_written(self) -> None:
         """Count every byte as written (code outside our control had the address)."""
         if self.shadow is not None:
-            self.shadow[:] = bytes(b"\x01") * len(self.shadow)
+            self.shadow[:] = b"\x01" * len(self.shadow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,8 @@ def codec(dtype: DataType) -> FloatCodec | None:
     width = dtype.bytes * 8
     # Types below a byte repeat: only their low bits count.
     bits = np.arange(1 << width, dtype=f"uint{width}") & ((1 << dtype.bits) - 1)
-    decode: list[float] = bits.astype(f"uint{width}").view(target).astype(np.float64).tolist()
+    with np.errstate(invalid="ignore"):
+        decode: list[float] = bits.astype(f"uint{width}").view(target).astype(np.float64).tolist()
     if str(dtype) == "float16":
         return FloatCodec(decode, _encode_float16)
     if str(dtype) == "bfloat16":

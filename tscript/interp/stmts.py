@@ -123,12 +123,12 @@ def serial_loop(g: Gen, var: Var, start: PrimExpr, extent: PrimExpr, body: st.St
 
 
 def _close_part(g: Gen) -> None:
-    part = g.name("_part")
+    part = g.name("part")
     if g.in_threads:
         g.line("return")
         g.line("yield")
     g.pop(f"def {part}():")
-    made = g.name("_done")
+    made = g.name("done")
     g.line(f"{made} = yield from {part}()" if g.in_threads else f"{made} = {part}()")
     g.line(f"if {made} is not None: return {made}")
 

@@ -86,7 +86,7 @@ def launch(g: Gen, var: Var, tag: str, start: PrimExpr, extent: PrimExpr, body: 
         return False
     extents = _collect_extents(body, tag, extent)
     counts = [g.hold(root(g, e)) for e in (extents.get(t, ex.IntImm("int32", 1)) for t in _TAGS)]
-    name = g.name("_threads")
+    name = g.name("threads")
     views, levels, loops = dict(g.views), dict(g.pointer_levels), g.loops
     g.push(function=True)
     g.in_threads = True
@@ -193,7 +193,7 @@ def all_reduce(g: Gen, e: PrimExpr) -> None:
     if g.in_threads:
         reduced = {g.thread_tags[v] for v in e.args[2 + 2 * n :] if isinstance(v, Var) and v in g.thread_tags}
         key = "".join(f"{g.threads[t][0].code}, " for t in _TAGS if t not in reduced)
-        site = g.name("_barrier")
+        site = g.name("barrier")
         g.line(f"{result} = yield ({site!r}, ({key}), ({given}), {condition.code}, {combine}, ({start}))")
     else:
         g.line(f"{result} = ({given}) if {condition.code} else ({start})")
@@ -202,7 +202,7 @@ def all_reduce(g: Gen, e: PrimExpr) -> None:
 
 
 def _combiner(g: Gen, reducer: ex.CommReducer) -> str:
-    name = g.name("_combine")
+    name = g.name("combine")
     g.push(function=True)
     names: list[str] = []
     for v in (*reducer.lhs, *reducer.rhs):
