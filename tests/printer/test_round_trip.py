@@ -28,6 +28,7 @@ class Maker:
         self.random = random.Random(seed)
         self.buffers: dict[str, Buffer] = {d: decl_buffer((16,), d, name="A") for d in (*NUMBERS, "bool")}
         self.variables: list[Var] = []
+        self.has_block = False
 
     def index(self, depth: int = 1) -> PrimExpr:
         return self.value("int32", depth)
@@ -80,6 +81,8 @@ class Maker:
 
     def statement(self, depth: int) -> st.Stmt:
         pick = self.random.random()
+        if depth > 0 and pick < 0.12:
+            return self.block(depth)
         if depth <= 0 or pick < 0.25:
             dtype = self.random.choice((*NUMBERS, "bool"))
             return st.BufferStore(self.buffers[dtype], self.value(dtype, 3), (self.index(),))
@@ -100,12 +103,56 @@ class Maker:
             declared = st.DeclBuffer(buffer, st.seq(inner, self.statement(depth - 1)))
             return st.Allocate(buffer.data, "float32", buffer.shape, IntImm("bool", 1), declared)
         var = Var("i", self.random.choice(["int32", "int64"]))
-        low = self.random.choice([0, 0, 0, 2])
         notes = {"note": c.const(1)} if self.random.random() < 0.2 else {}
         kind = self.random.choice([0, 0, 0, 1, 2, 3])
-        # Text gives the end of a range, so that the start and the extent are constants here.
-        bounds = IntImm(var.dtype, low), IntImm(var.dtype, self.random.choice([1, 8]))
-        return st.For(var, *bounds, kind, self.inside(var, depth), None, notes)
+        return st.For(var, *self.bounds(var.dtype), kind, self.inside(var, depth), None, notes)
+
+    def bounds(self, dtype: str) -> tuple[PrimExpr, PrimExpr]:
+        """A start and an extent, neither simplified, that the end `start + extent` tells apart again."""
+        zero = IntImm(dtype, 0)
+        low = self.random.choice([zero, zero, zero, IntImm(dtype, 2), self.value(dtype, 2)])
+        extent = self.random.choice([IntImm(dtype, 1), IntImm(dtype, 8), self.value(dtype, 2)])
+        if isinstance(low, ex.Add) or isinstance(extent, IntImm) or c.is_const_int(low, 0):
+            return low, IntImm(dtype, 4) if isinstance(extent, IntImm) and extent.value < 0 else extent
+        return low, ex.Mul(IntImm(dtype, 2), extent)
+
+    def region(self) -> st.BufferRegion:
+        buffer = self.buffers[self.random.choice(NUMBERS)]
+        return st.BufferRegion(buffer, (ex.Range.from_min_extent(*self.bounds("int32")),))
+
+    def block(self, depth: int) -> st.Stmt:
+        self.has_block = True
+        axes: list[ex.IterVar] = []
+        values: list[PrimExpr] = []
+        for _ in range(self.random.randint(0, 4)):
+            value = self.value("int32", self.random.choice([0, 2]))
+            low = IntImm("int32", self.random.choice([0, 0, 3]))
+            dom = ex.Range.from_min_extent(low, IntImm("int32", self.random.choice([1, 8])))
+            kind = self.random.choice([0, 0, 2, 2, 3, 4])
+            axes.append(ex.IterVar(dom, Var("v"), kind))
+            values.append(value)
+        predicate = self.value("bool", 2) if self.random.random() < 0.3 else IntImm("bool", 1)
+        outer, self.variables = self.variables, [self.variables[0], *(a.var for a in axes)]
+        local = decl_buffer((16,), "float32", name="L", scope="local", elem_offset=self.random.choice([0, 8]))
+        view = decl_buffer((4,), "int64", name="V", elem_offset=Var("elem_offset"), offset_factor=1)
+        source = st.BufferRegion(self.buffers["int64"], (ex.Range.from_min_extent(self.index(2), c.const(4)),))
+        made = st.Block(
+            axes,
+            [self.region() for _ in range(self.random.randint(0, 2))],
+            [self.region() for _ in range(self.random.randint(0, 2))],
+            "block",
+            st.seq(
+                st.BufferStore(local, self.value("float32", 2), (self.index(),)),
+                st.BufferStore(view, self.value("int64", 2), (self.index(),)),
+                self.statement(depth - 1),
+            ),
+            self.statement(0) if self.random.random() < 0.3 else None,
+            [local],
+            [st.MatchBufferRegion(view, source)],
+            {"note": c.const(1)} if self.random.random() < 0.3 else {},
+        )
+        self.variables = outer
+        return st.BlockRealize(values, predicate, made)
 
     def inside(self, var: Var, depth: int) -> st.Stmt:
         self.variables.append(var)
@@ -117,6 +164,8 @@ class Maker:
         n = Var("n")
         self.variables.append(n)
         body = self.statement(5)
+        if self.has_block and not (isinstance(body, st.BlockRealize) and not body.iter_values):
+            body = st.BlockRealize((), c.const(True), st.Block((), (), (), "root", body))
         return PrimFunc((*self.buffers.values(), n), body, attrs={"global_symbol": "f"})
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from tscript.printer.highlight import html, show
-from tscript.printer.metadata import load_json
 from tscript.printer.options import PrintOptions
 from tscript.printer.registry import register_printable
 from tscript.printer.render import Printed, TextSpan, render, script
 
 __all__ = [
-    "PrintOptions", "Printed", "TextSpan", "html", "load_json", "register_printable", "render", "script", "show",
+    "PrintOptions", "Printed", "TextSpan", "html", "register_printable", "render", "script", "show",
 ]  # fmt: skip

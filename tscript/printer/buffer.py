@@ -96,7 +96,8 @@ class _Declaration:
     def _offset(self) -> bool:
         """Print the offset; whether it is left to be a new variable, which only an `offset_factor` makes."""
         e = self.buffer.elem_offset
-        if isinstance(e, IntImm) and e.value == 0:
+        # Without an offset, an offset factor other than 1 would make a variable of it.
+        if isinstance(e, IntImm) and e.value == 0 and self.buffer.offset_factor == 1:
             return False
         if isinstance(e, Var) and self._is_new(e) and self._inline(e, f"{self.name}.elem_offset"):
             return True
