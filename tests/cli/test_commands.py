@@ -177,6 +177,17 @@ def test_doctor_survives_an_llvm_that_does_not_load(monkeypatch):
     assert "broken library" in missing[0].found
 
 
+def test_doctor_shows_settings_that_were_changed(monkeypatch):
+    monkeypatch.setenv("TSCRIPT_DUMP", "out")
+    assert "dump='out'" in doctor.check_settings()[0].found
+
+
+def test_doctor_names_a_variable_that_cannot_be_read(monkeypatch):
+    monkeypatch.setenv("TSCRIPT_FULL_TRACEBACK", "perhaps")
+    finding = doctor.check_settings()[0]
+    assert finding.verdict is doctor.Verdict.MISSING and "TSCRIPT_FULL_TRACEBACK='perhaps'" in finding.found
+
+
 def test_a_missing_gpu_is_no_fault(monkeypatch):
     monkeypatch.setattr(doctor, "_ASK_DRIVER", "raise OSError('no driver')")
     finding = doctor.check_gpu()

@@ -62,7 +62,8 @@ def _best(action: Callable[[], object], repeat: int) -> float:
 
 
 def _rate(seconds: float) -> str:
-    return f"{_FLOPS / seconds / 1e9:.2f} GFLOP/s"
+    rate = _FLOPS / seconds
+    return f"{rate / 1e9:.2f} GFLOP/s" if rate >= 1e8 else f"{rate / 1e6:.2f} MFLOP/s"
 
 
 def _steps(module: IRModule, *, repeat: int) -> list[Step]:

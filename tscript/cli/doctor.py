@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from tscript.support.config import current
 
 
 class Verdict(Enum):
@@ -158,6 +160,16 @@ def check_gpu() -> Finding:
     return Finding("GPU", f"none: {why}", Verdict.OPTIONAL, "kernels run on the CPU; nothing to do")
 
 
+def check_settings() -> list[Finding]:
+    """The settings that are not as they come, and a variable that cannot be read."""
+    try:
+        config = current()
+    except ValueError as error:
+        return [Finding("settings", str(error), Verdict.MISSING, "unset the variable or correct it")]
+    changed = [f"{f.name}={value!r}" for f in fields(config) if (value := getattr(config, f.name)) != f.default]
+    return [Finding("settings", ", ".join(changed) or "all as they come")]
+
+
 def check_places() -> list[Finding]:
     """Where files are kept."""
     temporary = Path(tempfile.gettempdir())
@@ -194,7 +206,7 @@ def run_doctor(console: Console | None = None) -> int:
     sections = (
         ("Machine", [*check_machine(), check_gpu()]),
         ("Packages", [own, *check_packages()]),
-        ("Places", check_places()),
+        ("Places and settings", [*check_places(), *check_settings()]),
     )
     missing: list[Finding] = []
     for title, findings in sections:

@@ -6,11 +6,13 @@ import importlib
 from typing import Any, Final, Protocol
 
 from tscript.codegen.abi import KernelAbi
+from tscript.driver.dump import dump_native, function_dump
 from tscript.ir.expr import IntImm
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.lower.pipeline import CPU_PIPELINE, Watch, lower_module
 from tscript.runtime.function import CompiledFunction
 from tscript.runtime.module import Module
+from tscript.support.config import current
 from tscript.support.errors import BuildError
 from tscript.target.target import Target
 
@@ -62,7 +64,7 @@ def lower(program: IRModule | PrimFunc, target: TargetLike = None, *, watch: Wat
     `watch(name, func)` is called after each pass. Raises LoweringError for what has no such form.
     """
     _require_cpu(as_target(target))
-    return lower_module(as_module(program), CPU_PIPELINE, watch)
+    return _lower(as_module(program), watch)
 
 
 def build(program: IRModule | PrimFunc, target: TargetLike = None) -> Module:
@@ -77,12 +79,27 @@ def build(program: IRModule | PrimFunc, target: TargetLike = None) -> Module:
     _require_cpu(where)
     mod = as_module(program)
     backend = _backend()
-    code = backend.emit_module(lower_module(mod, CPU_PIPELINE))
+    code = backend.emit_module(_lower(mod))
     level = int(where.get_attr("opt-level", _OPT_LEVEL))
     compiled = backend.CompiledModule(code, where.mcpu, where.mattr, level)
+    if current().dump:
+        dump_native(compiled.source("ll"))
     kernels: list[KernelAbi] = [k for k in code.kernels if k.is_public]
     functions = {k.name: CompiledFunction(k, compiled.address(k.name), code.failures, compiled) for k in kernels}
     return Module(functions, compiled, _entry(mod, kernels), where.kind.name)
+
+
+def _lower(mod: IRModule, watch: Watch | None = None) -> IRModule:
+    def watch_of(name: str, func: PrimFunc) -> Watch | None:
+        watches = [w for w in (function_dump(name, func), watch) if w is not None]
+
+        def show(step: str, lowered: PrimFunc) -> None:
+            for w in watches:
+                w(step, lowered)
+
+        return show if watches else None
+
+    return lower_module(mod, CPU_PIPELINE, watch_of)
 
 
 def _require_cpu(target: Target) -> None:

@@ -62,6 +62,12 @@ def run_passes(func: PrimFunc, passes: Sequence[Pass], watch: Watch | None = Non
     return func
 
 
-def lower_module(mod: IRModule, passes: Sequence[Pass], watch: Watch | None = None) -> IRModule:
-    """A module with all its functions lowered."""
-    return mod.replace(functions={v: run_passes(f, passes, watch) for v, f in mod.functions.items()})
+def lower_module(
+    mod: IRModule, passes: Sequence[Pass], watch_of: Callable[[str, PrimFunc], Watch | None] | None = None
+) -> IRModule:
+    """A module with all its functions lowered. `watch_of(name, func)` gives who watches the function `name`."""
+    functions = {
+        v: run_passes(f, passes, None if watch_of is None else watch_of(v.name_hint, f))
+        for v, f in mod.functions.items()
+    }
+    return mod.replace(functions=functions)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any, Final
 
 
@@ -28,22 +27,16 @@ class Knob:
 
 
 def _flag(text: str) -> bool:
-    return text.strip().lower() not in ("", "0", "false", "no", "off")
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError("it must not be negative")
-    return number
+    word = text.strip().lower()
+    if word in ("", "0", "false", "no", "off"):
+        return False
+    if word in ("true", "yes", "on") or word.isdecimal():
+        return True
+    raise ValueError("it is neither yes (1) nor no (0)")
 
 
 def _text(text: str) -> str | None:
     return text or None
-
-
-def _path(text: str) -> Path | None:
-    return Path(text).expanduser() if text else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +45,13 @@ class Config:
 
     Attributes: `pygmentize_style` (colours of `show()`: "light", "dark", "ansi" or the name of a Pygments
     style; None chooses by where the text goes), `black_format` (run a formatter over shown programs),
-    `full_traceback` (show tscript's own frames in errors), `num_threads` (worker threads of kernels; 0 means
-    one for each physical core), `cache_dir` (where built code is kept; None for the default place), `dump`
-    (folder, with an optional `:glob` of pass names, that programs are written to after each pass).
+    `full_traceback` (show tscript's own frames in errors), `dump` (folder, with an optional `:glob` of pass
+    names, that programs are written to after each pass).
     """
 
     pygmentize_style: str | None = None
     black_format: bool = False
     full_traceback: bool = False
-    num_threads: int = 0
-    cache_dir: Path | None = None
     dump: str | None = None
 
 
@@ -71,8 +61,6 @@ KNOBS: Final = (
         "black_format", ("TSCRIPT_BLACK_FORMAT", "TVM_BLACK_FORMAT"), _flag, "Format shown programs with ruff or black."
     ),
     Knob("full_traceback", ("TSCRIPT_FULL_TRACEBACK",), _flag, "Keep tscript's own frames in tracebacks."),
-    Knob("num_threads", ("TSCRIPT_NUM_THREADS",), _count, "Worker threads of kernels; 0 is one for each core."),
-    Knob("cache_dir", ("TSCRIPT_CACHE_DIR",), _path, "Folder that built code is kept in."),
     Knob("dump", ("TSCRIPT_DUMP",), _text, "Folder (`folder:glob`) that programs are written to after each pass."),
 )
 
@@ -82,8 +70,8 @@ _override: ContextVar[Config | None] = ContextVar("tscript_config", default=None
 def from_environment(environ: Mapping[str, str] | None = None) -> Config:
     """The settings that the environment alone gives. Raises ValueError, naming the variable, for a bad value.
 
-    >>> from_environment({"TSCRIPT_NUM_THREADS": "4"}).num_threads
-    4
+    >>> from_environment({"TSCRIPT_DUMP": "out"}).dump
+    'out'
     """
     source = os.environ if environ is None else environ
     found: dict[str, Any] = {}
@@ -110,9 +98,9 @@ def configure(**changes: Any) -> Generator[Config]:
 
     Raises TypeError for a name that is no setting.
 
-    >>> with configure(num_threads=2) as config:
-    ...     config.num_threads
-    2
+    >>> with configure(dump="out") as config:
+    ...     config.dump
+    'out'
     """
     names = [f.name for f in fields(Config)]
     for name in changes:
