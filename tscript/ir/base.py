@@ -7,7 +7,9 @@ cannot be reused while an entry that names it is alive.
 
 from __future__ import annotations
 
+import os
 import struct
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
@@ -47,7 +49,7 @@ _REQUIRED = _Marker()
 
 
 class FrozenDict(dict[Any, Any]):
-    """A dict that refuses to change. Hashable by identity of its values."""
+    """A dict that refuses to change. Not hashable, so only nodes that are not interned hold one."""
 
     def _refuse(self, *_: object, **__: object) -> Any:
         raise TypeError("IR nodes are immutable; build a new one with the changed mapping instead")
@@ -136,7 +138,7 @@ def _generate(cls: Any, interned: bool) -> None:
     if interned:
         pool: dict[Any, weakref.ref[Any]] = {}
         cls._pool = pool
-        env.update(_pool=pool, _get=pool.get, _new=object.__new__, _keyed=_keyed_ref, _drop=_dropper(pool))
+        env.update(_pool=pool, _get=pool.get, _new=object.__new__, _keyed=_keyed_ref, _drop=_dropper(pool), _lock=_LOCK)
         key = "_key(" + ", ".join(fields) + ")" if "_key" in dir(cls) else "(" + ", ".join(fields) + ",)"
         if "_key" in dir(cls):
             env["_key"] = cls._key
@@ -152,13 +154,13 @@ def _generate(cls: Any, interned: bool) -> None:
             *fill,
             "fresh = _keyed(self, _drop)",
             "fresh.key = key",
-            # setdefault is atomic: when two threads build the same node, both get the first one.
-            "while True:",
-            "    kept = _pool.setdefault(key, fresh)",
-            "    if kept is fresh: return self",
-            "    other = kept()",
+            # When two threads build the same node, both get the one that is entered first.
+            "with _lock:",
+            "    kept = _get(key)",
+            "    other = None if kept is None else kept()",
             "    if other is not None: return other",
-            "    _drop(kept)",
+            "    _pool[key] = fresh",
+            "return self",
         ]
     else:
         lines = [f"def __init__(self, {', '.join(params)}):", *body, *fill]
@@ -178,11 +180,19 @@ class _keyed_ref(weakref.ref[Any]):
 
 def _dropper(pool: dict[Any, weakref.ref[Any]]) -> Callable[[Any], None]:
     def drop(ref: Any) -> None:
-        # Another thread may have put a new node under this key already.
-        if pool.get(ref.key) is ref:
-            pool.pop(ref.key, None)
+        with _LOCK:
+            # Another thread may have put a new node under this key already.
+            gone = pool.pop(ref.key) if pool.get(ref.key) is ref else None
+        # The last reference to the key, and so to the children, goes outside the lock.
+        del gone
 
     return drop
+
+
+# Reentrant: a node may die, and its entry go, while the same thread enters another one.
+_LOCK = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
 def float_key(value: float) -> bytes:

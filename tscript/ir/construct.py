@@ -1,7 +1,8 @@
 """Constructors that convert, promote and fold: what Python's operators and the functions of `T` build with.
 
 Folding follows `semantics` and happens in the operand's type. Beyond constants only identities that
-hold for every value are used, so nothing here can change a result (NaN and -0.0 included).
+hold for every value are used, so nothing here can change a result, NaN and -0.0 included. One exception: zero
+times an integer converted to float folds to that zero, whatever the sign of the integer.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ def const(value: Number | str | np.generic[Any], dtype: str | None = None) -> Pr
     if kind.lanes != 1:
         return Broadcast(const(value, kind.element), kind.lanes)
     if kind.is_float:
-        return FloatImm(kind, float(value))
+        try:
+            return FloatImm(kind, float(value))
+        except OverflowError:
+            raise ValueError(f"{value} is beyond every float") from None
     if kind.is_bool:
         return IntImm(kind, int(bool(value)))
     if not kind.is_integer:
@@ -332,9 +336,20 @@ def floormod(a: ExprLike, b: ExprLike) -> PrimExpr:
 
 
 def ceildiv(a: ExprLike, b: ExprLike) -> PrimExpr:
-    """Quotient rounded up: `(a + b - 1) // b` where `b` is seen to be positive, else `-(-a // b)`."""
+    """Quotient of integers rounded up: `(a + b - 1) // b` where `b` is seen to be positive, else `-(-a // b)`.
+
+    Unsigned integers take `a // b + (a % b != 0)`. Raises ZeroDivisionError for a constant 0.
+    """
     x, y = _arith_operands("ceildiv", a, b)
-    if isinstance(y, ex.SizeVar) or y.dtype.is_uint or (isinstance(y, IntImm) and y.value > 0):
+    if x.dtype.is_float:
+        raise TypeError("T.ceildiv takes integers; use T.ceil(a / b) for floats")
+    _check_divisor(y)
+    if isinstance(x, IntImm) and isinstance(y, IntImm):
+        return IntImm(x.dtype, semantics.wrap(x.dtype, -(-x.value // y.value)))
+    if y.dtype.is_uint:
+        # Neither a + b - 1 nor -a would stay in the range.
+        return add(floordiv(x, y), cast(compare(ex.NE, floormod(x, y), 0), x.dtype))
+    if isinstance(y, ex.SizeVar) or (isinstance(y, IntImm) and y.value > 0):
         return floordiv(sub(add(x, y), 1), y)
     return sub(const(0, x.dtype), floordiv(sub(const(0, x.dtype), x), y))
 
@@ -349,22 +364,31 @@ def neg(a: ExprLike) -> PrimExpr:
     return mul(e, const(-1, e.dtype.element) if e.dtype.is_int else -1)
 
 
+def _ordered_operands(what: str, a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
+    x, y = promote(a, b)
+    if not (x.dtype.is_float or x.dtype.is_integer or x.dtype.is_bool):
+        raise TypeError(f"{what} takes numbers, not {x.dtype!s}")
+    return x, y
+
+
 def min_(a: ExprLike, b: ExprLike) -> PrimExpr:
     """The smaller value; NaN if either is NaN."""
-    x, y = promote(a, b)
+    x, y = _ordered_operands("min", a, b)
     return x if x is y else _folded(ex.Min, x, y)
 
 
 def max_(a: ExprLike, b: ExprLike) -> PrimExpr:
     """The larger value; NaN if either is NaN."""
-    x, y = promote(a, b)
+    x, y = _ordered_operands("max", a, b)
     return x if x is y else _folded(ex.Max, x, y)
 
 
 def simple_sub(a: ExprLike, b: ExprLike) -> PrimExpr:
     """`a - b` with equal terms cancelled: the extent of a range given by its ends."""
     x, y = promote(a, b)
-    if not x.dtype.is_int:
+    if isinstance(x, ex.Add) and x.a is y:
+        return x.b  # so that `lo:lo + n`, like `0:n` below, gives back `n` in the form it was written in
+    if not x.dtype.is_int or is_const_int(y, 0):
         return sub(x, y)
     return from_linear(difference(x, y), x.dtype)
 
@@ -530,6 +554,10 @@ def math_call(name: str, *args: ExprLike) -> PrimExpr:
 def if_then_else(condition: ExprLike, then: ExprLike, otherwise: ExprLike) -> PrimExpr:
     """`then` where `condition` holds, else `otherwise`; only the chosen one is evaluated."""
     c = _as_bool(condition)
+    if c.dtype.lanes != 1:
+        raise TypeError(
+            "if_then_else takes one condition, not a vector of them; use T.Select, which chooses lane by lane"
+        )
     x, y = branch_operands(then, otherwise)
     if isinstance(c, IntImm):
         return x if c.value else y

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import ClassVar, Final
 
-_SIZED: Final = re.compile(r"^(int|uint|float|bfloat)(\d+)(?:x(\d+))?$")
-_NAMED: Final = re.compile(r"^(bool|handle|void|float8_e4m3fn|float8_e5m2|float4_e2m1fn)(?:x(\d+))?$")
+_SIZED: Final = re.compile(r"(int|uint|float|bfloat)([1-9][0-9]*)(?:x([1-9][0-9]*))?")
+_NAMED: Final = re.compile(r"(bool|handle|void|float8_e4m3fn|float8_e5m2|float4_e2m1fn)(?:x([1-9][0-9]*))?")
 _ALIASES: Final = {
     "float8_e4m3": "float8_e4m3fn",
     "e4m3_float8": "float8_e4m3fn",
@@ -66,21 +66,20 @@ class DataType(str):
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"a data type is written as text such as 'float32', not {text!r}")
         name = _ALIASES.get(text, text)
-        if match := _SIZED.match(name):
+        if match := _SIZED.fullmatch(name):
             code, bits = match[1], int(match[2])
             lanes = int(match[3] or 1)
             if bits not in _BITS[code]:
                 raise ValueError(f"unknown data type '{text}': {code} comes in {_BITS[code]} bits")
-            if code == "uint" and bits == 1:
-                code, name = "bool", "bool" if lanes == 1 else f"boolx{lanes}"
-        elif match := _NAMED.match(name):
-            code, bits, lanes = match[1], _NAMED_BITS[match[1]], int(match[2] or 1)
+            scalar = f"{code}{bits}"
+            if scalar == "uint1":
+                code = scalar = "bool"
+        elif match := _NAMED.fullmatch(name):
+            code = scalar = match[1]
+            bits, lanes = _NAMED_BITS[code], int(match[2] or 1)
         else:
             raise ValueError(f"unknown data type '{text}'")
-        if lanes < 1:
-            raise ValueError(f"data type '{text}' has no lanes")
-        if lanes == 1 and match[match.lastindex or 0] == "1" and "x1" in name:
-            name = name[: -len("x1")]
+        name = scalar if lanes == 1 else f"{scalar}x{lanes}"
         self = str.__new__(cls, name)
         self.code, self.bits, self.lanes = code, bits, lanes
         self.is_int = code == "int"

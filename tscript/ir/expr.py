@@ -8,6 +8,7 @@ of form. Constructors check types and nothing else; folding lives in `construct`
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -57,7 +58,97 @@ def _op(name: str, *args: object) -> Any:
     return Operators.table[name](*args)
 
 
-class PrimExpr(Node):
+class Arithmetic:
+    """Python's operators, each building an expression."""
+
+    __slots__ = ()
+
+    def __add__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("add", self, other)
+
+    def __radd__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("add", other, self)
+
+    def __sub__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("sub", self, other)
+
+    def __rsub__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("sub", other, self)
+
+    def __mul__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("mul", self, other)
+
+    def __rmul__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("mul", other, self)
+
+    def __truediv__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("div", self, other)
+
+    def __rtruediv__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("div", other, self)
+
+    def __floordiv__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("floordiv", self, other)
+
+    def __rfloordiv__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("floordiv", other, self)
+
+    def __mod__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("floormod", self, other)
+
+    def __rmod__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("floormod", other, self)
+
+    def __neg__(self) -> PrimExpr:
+        return _op("neg", self)
+
+    def __lshift__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("shift_left", self, other)
+
+    def __rlshift__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("shift_left", other, self)
+
+    def __rshift__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("shift_right", self, other)
+
+    def __rrshift__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("shift_right", other, self)
+
+    def __and__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("bitwise_and", self, other)
+
+    def __rand__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("bitwise_and", other, self)
+
+    def __or__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("bitwise_or", self, other)
+
+    def __ror__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("bitwise_or", other, self)
+
+    def __xor__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("bitwise_xor", self, other)
+
+    def __rxor__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("bitwise_xor", other, self)
+
+    def __invert__(self) -> PrimExpr:
+        return _op("bitwise_not", self)
+
+    def __lt__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("lt", self, other)
+
+    def __le__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("le", self, other)
+
+    def __gt__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("gt", self, other)
+
+    def __ge__(self, other: ExprLike | IterVar) -> PrimExpr:
+        return _op("ge", self, other)
+
+
+class PrimExpr(Arithmetic, Node):
     """An expression with a scalar or vector value of type `dtype`."""
 
     dtype: DataType = derived()
@@ -66,90 +157,6 @@ class PrimExpr(Node):
         # `T.int32` and its kind are this class to a checker, so that `n: T.int32`, `-> T.int32` and
         # `T.int32(5)` all check.
         def __init__(self, expr: object = None, *, is_size_var: bool = False) -> None: ...
-
-    def __add__(self, other: ExprLike) -> PrimExpr:
-        return _op("add", self, other)
-
-    def __radd__(self, other: ExprLike) -> PrimExpr:
-        return _op("add", other, self)
-
-    def __sub__(self, other: ExprLike) -> PrimExpr:
-        return _op("sub", self, other)
-
-    def __rsub__(self, other: ExprLike) -> PrimExpr:
-        return _op("sub", other, self)
-
-    def __mul__(self, other: ExprLike) -> PrimExpr:
-        return _op("mul", self, other)
-
-    def __rmul__(self, other: ExprLike) -> PrimExpr:
-        return _op("mul", other, self)
-
-    def __truediv__(self, other: ExprLike) -> PrimExpr:
-        return _op("div", self, other)
-
-    def __rtruediv__(self, other: ExprLike) -> PrimExpr:
-        return _op("div", other, self)
-
-    def __floordiv__(self, other: ExprLike) -> PrimExpr:
-        return _op("floordiv", self, other)
-
-    def __rfloordiv__(self, other: ExprLike) -> PrimExpr:
-        return _op("floordiv", other, self)
-
-    def __mod__(self, other: ExprLike) -> PrimExpr:
-        return _op("floormod", self, other)
-
-    def __rmod__(self, other: ExprLike) -> PrimExpr:
-        return _op("floormod", other, self)
-
-    def __neg__(self) -> PrimExpr:
-        return _op("neg", self)
-
-    def __lshift__(self, other: ExprLike) -> PrimExpr:
-        return _op("shift_left", self, other)
-
-    def __rlshift__(self, other: ExprLike) -> PrimExpr:
-        return _op("shift_left", other, self)
-
-    def __rshift__(self, other: ExprLike) -> PrimExpr:
-        return _op("shift_right", self, other)
-
-    def __rrshift__(self, other: ExprLike) -> PrimExpr:
-        return _op("shift_right", other, self)
-
-    def __and__(self, other: ExprLike) -> PrimExpr:
-        return _op("bitwise_and", self, other)
-
-    def __rand__(self, other: ExprLike) -> PrimExpr:
-        return _op("bitwise_and", other, self)
-
-    def __or__(self, other: ExprLike) -> PrimExpr:
-        return _op("bitwise_or", self, other)
-
-    def __ror__(self, other: ExprLike) -> PrimExpr:
-        return _op("bitwise_or", other, self)
-
-    def __xor__(self, other: ExprLike) -> PrimExpr:
-        return _op("bitwise_xor", self, other)
-
-    def __rxor__(self, other: ExprLike) -> PrimExpr:
-        return _op("bitwise_xor", other, self)
-
-    def __invert__(self) -> PrimExpr:
-        return _op("bitwise_not", self)
-
-    def __lt__(self, other: ExprLike) -> PrimExpr:
-        return _op("lt", self, other)
-
-    def __le__(self, other: ExprLike) -> PrimExpr:
-        return _op("le", self, other)
-
-    def __gt__(self, other: ExprLike) -> PrimExpr:
-        return _op("gt", self, other)
-
-    def __ge__(self, other: ExprLike) -> PrimExpr:
-        return _op("ge", self, other)
 
     def __eq__(self, other: object) -> Any:
         return _op("equal", self, other)
@@ -189,7 +196,8 @@ class IntImm(PrimExpr, interned=True):
 
     @staticmethod
     def _coerce(dtype: str, value: int) -> tuple[DataType, int]:
-        return DataType(dtype), int(value)
+        # Not `int(value)`, which would cut off a fraction.
+        return DataType(dtype), operator.index(value)
 
     def _check(self) -> None:
         if not (self.dtype.is_integer or self.dtype.is_bool) or self.dtype.lanes != 1:
@@ -531,6 +539,10 @@ class Ramp(PrimExpr, interned=True):
     stride: PrimExpr
     lanes: int
 
+    @staticmethod
+    def _coerce(base: PrimExpr, stride: PrimExpr, lanes: int) -> tuple[PrimExpr, PrimExpr, int]:
+        return base, stride, operator.index(lanes)
+
     def _derive_dtype(self) -> DataType:
         return self.base.dtype.with_lanes(self.lanes * self.base.dtype.lanes)
 
@@ -546,6 +558,10 @@ class Broadcast(PrimExpr, interned=True):
 
     value: PrimExpr
     lanes: int
+
+    @staticmethod
+    def _coerce(value: PrimExpr, lanes: int) -> tuple[PrimExpr, int]:
+        return value, operator.index(lanes)
 
     def _derive_dtype(self) -> DataType:
         return self.value.dtype.with_lanes(self.lanes * self.value.dtype.lanes)
@@ -628,7 +644,9 @@ class Call(PrimExpr, interned=True):
 
     @staticmethod
     def _coerce(dtype: str, op: Op | GlobalVar | str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        return DataType(dtype), Op.get(op) if isinstance(op, str) else op, args
+        # Plain numbers would make 1, True and 1.0 the same call.
+        made = tuple(a if isinstance(a, Node) else _op("convert", a) for a in args)
+        return DataType(dtype), Op.get(op) if isinstance(op, str) else op, made
 
 
 class Range(Node):
@@ -665,7 +683,7 @@ class Range(Node):
         return Range.from_min_extent(changes.get("min", self.min), changes.get("extent", self.extent))
 
 
-class IterVar(Node):
+class IterVar(Arithmetic, Node):
     """A block axis, reduction axis or hardware thread index: a variable with a domain and a kind.
 
     Kinds: `DataPar` (spatial), `CommReduce` (reduce), `Ordered` (scan), `Opaque`, `ThreadIndex`.
