@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer, decl_buffer
@@ -20,6 +20,26 @@ from tscript.te.report import at_user_line, function_span
 from tscript.te.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor, frozen_attrs
 
 Shape = Sequence[ExprLike] | PrimExpr
+
+
+class VariadicFunction(Protocol):
+    """A function of any number of axes."""
+
+    def __call__(self, *axes: Var) -> Any:
+        """The value at `axes`."""
+        ...
+
+
+AxisFunction = (
+    Callable[[Var], Any]
+    | Callable[[Var, Var], Any]
+    | Callable[[Var, Var, Var], Any]
+    | Callable[[Var, Var, Var, Var], Any]
+    | Callable[[Var, Var, Var, Var, Var], Any]
+    | Callable[[Var, Var, Var, Var, Var, Var], Any]
+    | VariadicFunction
+)
+"""A function of the axes of a tensor; the arities are spelled out so that checkers know a lambda's parameters."""
 _tag: ContextVar[str] = ContextVar("te_tag", default="")
 
 
@@ -110,7 +130,7 @@ def placeholder(shape: Shape, dtype: str | None = None, name: str = "placeholder
 
 def compute(
     shape: Shape,
-    fcompute: Callable[..., Any],
+    fcompute: AxisFunction,
     name: str = "compute",
     tag: str = "",
     attrs: Mapping[str, Any] | None = None,

@@ -131,7 +131,9 @@ def _tuple_of(value: Any) -> tuple[PrimExpr, ...]:
     return tuple(make.convert(v) for v in values)
 
 
-def comm_reducer(fcombine: Combine, fidentity: Callable[..., Any], name: str = "reduce") -> Reducer:
+def comm_reducer(
+    fcombine: Combine, fidentity: Callable[[Any], Any] | Callable[..., Any], name: str = "reduce"
+) -> Reducer:
     """A reduction by `fcombine`, which must be associative and commutative, from `fidentity(dtype)` on.
 
     For several values at once, `fcombine` takes and returns tuples and `fidentity` takes all types. A

@@ -97,7 +97,7 @@ class _ProgramSource:
         self.exprs = ExprSource(self.rng)
         self.writable: list[Buffer] = []
         self.counter = 0
-        self.in_block = False
+        self.loop_variables: dict[Var, None] = {}
 
     def make(self) -> PrimFunc:
         rng = self.rng
@@ -131,15 +131,23 @@ class _ProgramSource:
         self.counter += 1
         return f"{prefix}{self.counter}"
 
+    def _for_axes(self, axes: list[Var], extents: tuple[PrimExpr, ...], dtype: DataType, depth: int) -> PrimExpr:
+        """An expression of axes and scalars only, as the body of a block may use."""
+        outer = dict(self.exprs.variables)
+        for v in self.loop_variables:
+            self.exprs.variables.pop(v, None)
+        for v, extent in zip(axes, extents, strict=True):
+            self.exprs.variables[v] = int(extent) if isinstance(extent, IntImm) else 0
+        value = self.exprs.make(dtype, depth)
+        self.exprs.variables.clear()
+        self.exprs.variables.update(outer)
+        return value
+
     def _fill(self, buffer: Buffer) -> Stmt:
         """Write every element once."""
         loops = [Var(f"f{d}", s.dtype) for d, s in enumerate(buffer.shape)]
         axes = [Var(f"v{d}", s.dtype) for d, s in enumerate(buffer.shape)]
-        for v, s in zip(axes, buffer.shape, strict=True):
-            self.exprs.variables[v] = int(s) if isinstance(s, IntImm) else 0
-        value = self.exprs.make(buffer.dtype, self.limits.expr_depth)
-        for v in axes:
-            del self.exprs.variables[v]
+        value = self._for_axes(axes, buffer.shape, buffer.dtype, self.limits.expr_depth)
         block = self._block(axes, buffer.shape, BufferStore(buffer, value, tuple(axes)), None)
         body: Stmt = st.BlockRealize(tuple(loops), make.const(True), block)
         for v, s in zip(reversed(loops), reversed(buffer.shape), strict=True):
@@ -157,9 +165,7 @@ class _ProgramSource:
 
     def _nest(self, depth: int) -> Stmt:
         kinds = [self._loop, self._loop, self._store, self._if, self._let]
-        if not self.in_block:
-            kinds += [self._reduction, self._spatial, self._view, self._local]
-        kinds += [self._vector, self._while, self._assert]
+        kinds += [self._reduction, self._spatial, self._view, self._local, self._vector, self._while, self._assert]
         make_one = self.rng.choice(kinds if depth > 0 else [self._store, self._vector])
         result = make_one(depth - 1)
         if depth > 0 and self.rng.random() < 0.2:
@@ -177,6 +183,7 @@ class _ProgramSource:
         begin, extent = rng.choice([0, 0, 0, 1, -2]), rng.randint(0, self.limits.extent)
         var = Var(rng.choice("ijk"), dtype)
         self.exprs.variables[var] = extent if begin == 0 else 0
+        self.loop_variables[var] = None
         body = self._nest(depth)
         del self.exprs.variables[var]
         kind = rng.choice([ForKind.SERIAL] * 5 + [ForKind.UNROLLED])
@@ -245,13 +252,7 @@ class _ProgramSource:
         """A block over all elements of a buffer, behind a split loop and a predicate, or a parallel one."""
         buffer = self.rng.choice(self.writable)
         axes = [Var(f"v{d}", s.dtype) for d, s in enumerate(buffer.shape)]
-        for v, s in zip(axes, buffer.shape, strict=True):
-            self.exprs.variables[v] = int(s) if isinstance(s, IntImm) else 0
-        self.in_block = True
-        value = self.exprs.make(buffer.dtype, self.limits.expr_depth)
-        self.in_block = False
-        for v in axes:
-            del self.exprs.variables[v]
+        value = self._for_axes(axes, buffer.shape, buffer.dtype, self.limits.expr_depth)
         block = self._block(axes, buffer.shape, BufferStore(buffer, value, tuple(axes)), None)
         loops = [Var(f"i{d}", s.dtype) for d, s in enumerate(buffer.shape)]
         first = buffer.shape[0]
@@ -275,14 +276,10 @@ class _ProgramSource:
         extent = buffer.shape[0]
         steps = IntImm(extent.dtype, self.rng.randint(1, self.limits.extent))
         axes = [Var("vi", extent.dtype), Var("vk", extent.dtype)]
-        self.exprs.variables[axes[0]] = int(extent) if isinstance(extent, IntImm) else 0
-        rest = tuple(IntImm(s.dtype, 0) for s in buffer.shape[1:])
-        target = (axes[0], *rest)
+        target = (axes[0], *(IntImm(s.dtype, 0) for s in buffer.shape[1:]))
         init = BufferStore(buffer, self.exprs.constant(buffer.dtype), target)
-        self.exprs.variables[axes[1]] = steps.value
-        term = self.exprs.make(buffer.dtype, 2)
-        for v in axes:
-            del self.exprs.variables[v]
+        # With an init, what is written does not count as read, so no other element of it may be read.
+        term = _without_loads_of(self._for_axes(axes, (extent, steps), buffer.dtype, 2), buffer)
         own = BufferLoad(buffer, target)
         combined = (
             make.or_(own, term)
@@ -304,8 +301,9 @@ class _ProgramSource:
             low = self.rng.randrange(s.value)
             region.append(Range(IntImm(s.dtype, low), IntImm(s.dtype, self.rng.randint(low + 1, s.value))))
         part = BufferRegion(source, tuple(region))
-        view = decl_buffer([r.extent for r in region], source.dtype, self._name("V"), offset_factor=1,
-                           strides=[f"st{d}" for d in range(len(region))])  # fmt: skip
+        name = self._name("V")
+        view = decl_buffer([r.extent for r in region], source.dtype, name, scope=source.scope(), offset_factor=1,
+                           strides=[f"{name}_s{d}" for d in range(len(region))])  # fmt: skip
         index = tuple(IntImm(r.extent.dtype, 0) for r in region)
         value = self.exprs.make(source.dtype, 2)
         body = BufferStore(view, value, index)
