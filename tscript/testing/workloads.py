@@ -62,7 +62,7 @@ class Workload:
         results: tuple[Array, ...]
         reference: Callable[..., Any] = self.reference
         expected: Any = reference(*inputs)
-        results = expected if isinstance(expected, tuple) else (expected,)
+        results = expected if isinstance(expected, tuple) else (expected,)  # pyright: ignore[reportUnknownVariableType]
         for got, want in zip(outputs, results, strict=True):
             scale = float(np.max(np.abs(np.asarray(want, np.float64)))) if np.size(want) else 1.0
             np.testing.assert_allclose(
