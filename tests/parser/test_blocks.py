@@ -1,6 +1,7 @@
 """Blocks: axes, regions, the implicit root, allocations, views, launches."""
 
 import textwrap
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from tscript.ir.function import PrimFunc
 from tscript.ir.stmt import Block, BlockRealize, For, SeqStmt
 from tscript.ir.structural import structural_equal
 from tscript.script import from_source
+from tscript.script import tir as T
 from tscript.support.errors import ScriptError
 
 HEADER = """\
@@ -321,6 +323,28 @@ def test_realize_and_prefetch_keep_their_regions() -> None:
     assert [int(r.extent) for r in prefetch.bounds] == [1, 4]
 
 
+def test_stride_variables_take_the_name_of_their_buffer() -> None:
+    func = read("""
+        with T.block("b"):
+            T.reads()
+            T.writes(B[0:4, 0:4])
+            V = T.match_buffer(B[0:4, 0:4], (4, 4), strides=("s", 1), offset_factor=1)
+            V[0, 0] = 1.0
+    """)
+    view = find_block(func, "b").match_buffers[0].buffer
+    assert (view.strides[0].name, view.elem_offset.name, view.data.name) == ("V_s0", "elem_offset", "V")
+
+
+def test_a_helper_may_use_constructs_as_python_does() -> None:
+    def init_all(buffer: Any, i: Any) -> None:
+        with T.block("fill"):
+            v = T.axis.spatial(4, i)
+            T.buffer_store(buffer, 0.0, [v])
+
+    func = read("for i in range(4):\n    init_all(C, i)", init_all=init_all)
+    assert len(find_block(func, "fill").iter_vars) == 1 and "T.writes(C[v])" in func.script()
+
+
 def test_spans_point_at_statements() -> None:
     func = read("""
         for i in range(4):
@@ -331,4 +355,4 @@ def test_spans_point_at_statements() -> None:
     assert (loop.span.line, loop.span.column, loop.span.end_column) == (10, 5, 22)
     assert (loop.body.span.line, loop.body.span.column) == (11, 9)
     assert (store.span.line, store.span.column) == (12, 5)
-    assert func.span.line == 2 and func.buffer_map[func.params[0]].span.line == 2
+    assert func.span.line == 2 and func.buffer_map[func.params[0]].span.line == 3

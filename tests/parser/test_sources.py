@@ -185,3 +185,40 @@ def test_decorating_a_function_without_code_of_its_own_is_refused() -> None:
     bare = types.FunctionType(compile(" ".join(["def", "f():", "pass"]), "<nowhere>", "exec").co_consts[0], {})
     with pytest.raises(ScriptError, match="is not available"):
         T.prim_func(bare)
+
+
+def test_lambdas_and_coroutines_are_refused() -> None:
+    async def f(C: T.Buffer((4,), "int32")):
+        pass
+
+    for function in (lambda C: C, f):
+        with pytest.raises(TypeError, match="written with `def`"):
+            T.prim_func(function)
+
+
+CELLS = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+cell = '''from tscript.script import tir as T
+@T.prim_func
+def f(C: T.Buffer((4,), "int32")):
+    C[0] = %s
+'''
+for value in ("1", "2", "2", "wrong"):
+    result = shell.run_cell(cell % value)
+    error = result.error_in_exec
+    if error is None:
+        print(value, f"C[0] = {value}" in shell.user_ns["f"].script())
+    else:
+        print(error.line, error.column, "C[0] = wrong" in str(error))
+"""
+
+
+def test_cells_of_a_notebook_are_read_each_time_they_run(tmp_path: Path) -> None:
+    script = tmp_path / "cells.py"
+    script.write_text(CELLS)
+    package = Path(T.__file__).parents[2]
+    env = {"PYTHONPATH": str(package), "IPYTHONDIR": str(tmp_path), "HOME": str(tmp_path)}
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=50, env=env)
+    lines = [line for line in run.stdout.splitlines() if line.endswith(("True", "False"))]
+    assert lines == ["1 True", "2 True", "2 True", "4 12 True"], run.stderr + run.stdout

@@ -13,7 +13,7 @@ from tscript.ir.expr import BufferLoad, ExprLike, IntImm, IterVar, PrimExpr, Ram
 from tscript.ir.function import PrimFunc, convert_attrs
 from tscript.ir.functor import pre_order_visit
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, MatchBufferRegion, Stmt
-from tscript.parser.builder import Builder, Frame, current
+from tscript.parser.builder import Builder, Frame, current, find_current
 from tscript.parser.diagnostics import fail
 from tscript.parser.loops import ForFrame
 from tscript.parser.regions import detect_missing
@@ -302,12 +302,13 @@ def name_buffer(buffer: Buffer, name: str) -> None:
     """Name a buffer that has none yet, along with its data pointer and stride variables."""
     if buffer.name:
         return
+    builder = find_current()
     put = object.__setattr__
     put(buffer, "name", name)
     if not buffer.data.name:
         put(buffer.data, "name", name)
     for i, stride in enumerate(buffer.strides):
-        if isinstance(stride, Var) and stride.name.startswith("\0"):
+        if builder is not None and isinstance(stride, Var) and stride in builder.named_strides:
             put(stride, "name", f"{name}_s{i}")
 
 

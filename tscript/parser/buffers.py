@@ -40,13 +40,15 @@ def _nameless(
     builder = find_current()
     if data is not None and not isinstance(data, Var):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"the data of a buffer is a pointer variable, not a {type(data).__name__}")
-    # The mark tells `name_buffer` which stride variables wait for a name.
-    marked = None if strides is None else tuple("\0" + s if isinstance(s, str) else s for s in strides)
     span = None if builder is None else builder.span
     made = make_buffer(
-        shape, dtype, "", data, marked, elem_offset, scope or "global", align, offset_factor, buffer_type,
+        shape, dtype, "", data, strides, elem_offset, scope or "global", align, offset_factor, buffer_type,
         axis_separators, span,
     )  # fmt: skip
+    if builder is not None and strides is not None:
+        builder.named_strides.update(
+            (v, None) for v, s in zip(made.strides, strides, strict=True) if isinstance(s, str)
+        )
     return made
 
 

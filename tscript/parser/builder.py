@@ -69,7 +69,7 @@ class Frame:
 class Builder:
     """Open frames, innermost last, and the position of the statement that is being read."""
 
-    __slots__ = ("frames", "macro_depth", "reader", "span")
+    __slots__ = ("frames", "macro_depth", "named_strides", "reader", "span")
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
@@ -77,6 +77,8 @@ class Builder:
         # Who reads the source, for macros that see the names at the place of use. None outside the parser.
         self.reader: Any = None
         self.macro_depth = 0
+        # Stride variables given by a text, which take the name of their buffer once it has one.
+        self.named_strides: dict[Any, None] = {}
 
     def add(self, stmt: Stmt) -> None:
         """Append a statement to the innermost frame."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from types import FrameType, FunctionType
@@ -119,6 +120,7 @@ def _read_parameters(reader: Reader, node: ast.FunctionDef, frame: FunctionFrame
                 f'write `{parameter.arg}: T.Buffer((16,), "float32")`, or T.handle, or a type such as T.int32',
             )
         span = reader.source.span(parameter.annotation)
+        reader.builder.span = reader.source.span(parameter)
         value = annotation_value(reader.evaluator, parameter.annotation)
         if not isinstance(value, (Var, Buffer)):
             fail(
@@ -211,6 +213,8 @@ def prim_func(func: Any = None, *, private: bool = False, check_well_formed: boo
 def _decorate(func: Any, frame: FrameType, private: bool, check: bool) -> Any:
     if not isinstance(func, FunctionType):
         raise TypeError(f"@T.prim_func is for functions, not for a {type(func).__name__}; for a class use @I.ir_module")
+    if func.__code__.co_name == "<lambda>" or func.__code__.co_flags & inspect.CO_COROUTINE:
+        raise TypeError("@T.prim_func is for functions written with `def`, not for lambdas and coroutines")
     if _is_class_body(frame) and _read_with_class(frame):
         return func
     try:
