@@ -79,9 +79,9 @@ def style_sheet() -> str:
         [
             f".tscript-code{{{light}}}",
             f"@media (prefers-color-scheme:dark){{.tscript-code{{{dark}}}}}",
-            f'[data-jp-theme-light="true"] .tscript-code,.vscode-light .tscript-code,'
+            f'[data-jp-theme-light="true"] .tscript-code,html[theme="light"] .tscript-code,.vscode-light .tscript-code,'
             f".vscode-high-contrast-light .tscript-code,.tscript-code.tscript-light{{{light}}}",
-            f'[data-jp-theme-light="false"] .tscript-code,.vscode-dark .tscript-code,'
+            f'[data-jp-theme-light="false"] .tscript-code,html[theme="dark"] .tscript-code,.vscode-dark .tscript-code,'
             f".vscode-high-contrast:not(.vscode-high-contrast-light) .tscript-code,"
             f".tscript-code.tscript-dark{{{dark}}}",
             ".tscript-code{color:var(--ts-ink);background:var(--ts-paper);padding:.6em .8em;border-radius:4px;"

@@ -382,8 +382,10 @@ def _find_handler(cls: type) -> ExprHandler:
 
 
 def _find_stmt_handler(cls: type) -> StmtHandler:
-    handler = STATEMENTS.get(cls)
-    return next(_lookup(STATEMENTS, cls)) if handler is None else handler
+    handler = STATEMENTS.get(cls) or next(_lookup(STATEMENTS, cls), None)
+    if handler is None:
+        raise TypeError(f"statements of the class {cls.__name__} have no printed form")
+    return handler
 
 
 def _print_metadata(p: Printer, value: Any) -> Form:

@@ -113,7 +113,7 @@ def _uses_any(e: PrimExpr, variables: dict[Var, None]) -> bool:
     return bool(found)
 
 
-def _grid(p: Printer, loop: st.For) -> list[st.For]:
+def _grid(p: Printer, loop: st.For, mark: PathMark | None) -> list[st.For]:
     """The directly nested loops, from `loop` inwards, that one `T.grid` can stand for."""
     chain: list[st.For] = []
     variables: dict[Var, None] = {}
@@ -123,18 +123,18 @@ def _grid(p: Printer, loop: st.For) -> list[st.For]:
             node.kind != ForKind.SERIAL
             or node.annotations
             or not is_zero(node.min)
-            or (chain and (_uses_any(node.extent, variables) or p.notes.get(node) is not None))
+            or (chain and (_uses_any(node.extent, variables) or p.note(node, mark) is not None))
         ):
             break
         chain.append(node)
         variables[node.loop_var] = None
-        node = node.body
+        node, mark = node.body, step(mark, "body")
     return chain
 
 
 @prints_stmt(st.For)
 def _for(p: Printer, s: st.For, mark: PathMark | None) -> Steps:
-    chain = _grid(p, s) if p.options.syntax_sugar else []
+    chain = _grid(p, s, mark) if p.options.syntax_sugar else []
     loops = chain if len(chain) > 1 else [s]
     frame = p.frame(*loops)
     marks: list[PathMark | None] = [mark]
