@@ -97,7 +97,7 @@ def test_printing_a_module_takes_less_than_three_milliseconds() -> None:
 MATMUL_RELU = """@I.ir_module
 class Module:
     @T.prim_func
-    def main(A: T.Buffer((128, 128), "float32"), B: T.Buffer((128, 128), "float32"), C: T.Buffer((128, 128), "float32")):
+    def main(A: T.Buffer((128, 128)), B: T.Buffer((128, 128)), C: T.Buffer((128, 128))):
         Y = T.alloc_buffer((128, 128))
         for i, j, k in T.grid(128, 128, 128):
             with T.block("Y"):
