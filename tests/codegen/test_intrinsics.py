@@ -28,7 +28,14 @@ UNARY = (
 BINARY = "atan2 fmod hypot copysign ldexp pow".split()
 POINTS = [0.0, -0.0, 0.25, 0.5, -0.5, 1.0, -1.0, 1.5, 2.5, -2.5, 3.0, -3.5, 7.25, 0.1, 20.0, -6.0]
 SPECIAL = [float("inf"), float("-inf"), float("nan"), 1e-3]
-EPSILON = {"float16": 2**-10, "bfloat16": 2**-7, "float8_e4m3fn": 2**-3, "float8_e5m2": 2**-2, "float32": 2**-23, "float64": 2**-52}
+EPSILON = {
+    "float16": 2**-10,
+    "bfloat16": 2**-7,
+    "float8_e4m3fn": 2**-3,
+    "float8_e5m2": 2**-2,
+    "float32": 2**-23,
+    "float64": 2**-52,
+}
 
 
 def call(name: str, dtype: str | None = None) -> Any:
@@ -43,8 +50,10 @@ def expected(name: str, dtype: str, *arrays: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         wide = [a.astype(np.float64) for a in arrays]
         values = [numeric.MATH[name](*(float(v) for v in row)) for row in zip(*wide, strict=True)]
-        return np.array(values, np.float64).astype(np.float32 if dtype != "float64" else np.float64).astype(
-            numpy_dtype(DataType(dtype))
+        return (
+            np.array(values, np.float64)
+            .astype(np.float32 if dtype != "float64" else np.float64)
+            .astype(numpy_dtype(DataType(dtype)))
         )
 
 
@@ -77,7 +86,8 @@ def test_math_functions_agree_with_the_interpreter(dtype: str, lanes: int, eleme
 def test_tests_of_special_values_agree_with_numpy(dtype: str, elementwise: Any) -> None:
     with np.errstate(all="ignore"):
         x = np.array(POINTS + SPECIAL).astype(numpy_dtype(DataType(dtype)))
-    names = [(n, elementwise.add([dtype], "bool", len(x), call(n, "bool"), lanes)) for n in ("isnan", "isinf", "isfinite") for lanes in (1, 4)]
+    tests = [(n, lanes) for n in ("isnan", "isinf", "isfinite") for lanes in (1, 4)]
+    names = [(n, elementwise.add([dtype], "bool", len(x), call(n, "bool"), lanes)) for n, lanes in tests]
     for name, k in names:
         np.testing.assert_array_equal(elementwise.run(k, [x], "bool"), getattr(np, name)(x.astype(np.float64)), name)
 
@@ -94,19 +104,25 @@ def test_bits_are_counted_at_the_width_of_the_type(dtype: str, elementwise: Any)
 
 def test_fixed_point_products_round_half_up(elementwise: Any) -> None:
     x = np.array([100, -100, 7, -7, 2**30, -(2**31), 0, 12345], np.int32)
-    for y, q, s in [(1 << 30, 31, -2), (1 << 30, 31, 3), (2**31 - 1, 31, 0), (3, 1, -1), (5, 0, 0)]:
-        k = elementwise.add(
-            ["int32"], "int32", len(x), lambda a, y=y, q=q, s=s: call("q_multiply_shift")(a, const(y), const(q), const(s))
-        )
-        del k
-    names = list(elementwise._functions)
-    for name, (y, q, s) in zip(names, [(1 << 30, 31, -2), (1 << 30, 31, 3), (2**31 - 1, 31, 0), (3, 1, -1), (5, 0, 0)], strict=True):
-        want = [numeric.q_multiply_shift(int(v), y, q, s) for v in x]
-        assert elementwise.run(name, [x], "int32").tolist() == want, (y, q, s)
+    cases = [(1 << 30, 31, -2), (1 << 30, 31, 3), (2**31 - 1, 31, 0), (3, 1, -1), (5, 0, 0)]
+
+    def product(y: int, q: int, s: int) -> Any:
+        return lambda a: call("q_multiply_shift")(a, const(y), const(q), const(s))
+
+    names = [elementwise.add(["int32"], "int32", len(x), product(*c)) for c in cases]
+    for name, c in zip(names, cases, strict=True):
+        want = [numeric.q_multiply_shift(int(v), *c) for v in x]
+        assert elementwise.run(name, [x], "int32").tolist() == want, c
 
 
 def test_reinterpretation_keeps_bits(elementwise: Any) -> None:
-    cases = [("float32", "int32"), ("float16", "uint16"), ("bfloat16", "int16"), ("float8_e5m2", "uint8"), ("float64", "int64")]
+    cases = [
+        ("float32", "int32"),
+        ("float16", "uint16"),
+        ("bfloat16", "int16"),
+        ("float8_e5m2", "uint8"),
+        ("float64", "int64"),
+    ]
     names = [elementwise.add([s], t, 4, call("reinterpret", t), lanes) for s, t in cases for lanes in (1, 4)]
     back = [elementwise.add([t], s, 4, call("reinterpret", s)) for s, t in cases]
     for n, (source, target) in enumerate(cases):

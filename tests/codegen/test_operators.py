@@ -66,9 +66,7 @@ def test_arithmetic_and_comparisons_follow_the_semantics(dtype: str, lanes: int,
         xs, ys = pairs(dtype)
         expected = np.array([semantics.COMPARE[name](a, b) for a, b in zip(xs, ys, strict=True)])
         rows.append((name, "bool", xs, ys, expected))
-    kernels = [
-        elementwise.add([dtype, dtype], out, len(xs), getattr(ex, name), lanes) for name, out, xs, _, _ in rows
-    ]
+    kernels = [elementwise.add([dtype, dtype], out, len(xs), getattr(ex, name), lanes) for name, out, xs, _, _ in rows]
     for k, (name, out, xs, ys, expected) in zip(kernels, rows, strict=True):
         got = elementwise.run(k, [to_array(dtype, xs), to_array(dtype, ys)], out)
         wrong = np.nonzero(tools.bits(got) != tools.bits(expected))[0]
@@ -124,8 +122,9 @@ def test_every_bit_pattern_widens_and_narrows_as_ml_dtypes_does(dtype: str, elem
     wide = every.astype(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         half = (wide + np.roll(wide, -1)) / 2
-        singles = np.concatenate([half, np.nextafter(half, np.float32(np.inf)), np.nextafter(half, np.float32(-np.inf))])
-    singles = np.concatenate([singles, np.array([0x7FFF8C22, 0xFFC00001, 0x7F800001], np.uint32).view(np.float32)])
+        up, down = np.nextafter(half, np.float32(np.inf)), np.nextafter(half, np.float32(-np.inf))
+    nans = np.array([0x7FFF8C22, 0xFFC00001, 0x7F800001], np.uint32).view(np.float32)
+    singles = np.concatenate([half, up, down, nans])
     widen = elementwise.add([dtype], "float32", len(every), lambda a: ex.Cast("float32", a))
     narrow = elementwise.add(["float32"], dtype, len(singles), lambda a: ex.Cast(dtype, a))
     copy = elementwise.add([dtype], dtype, len(every), lambda a: a)
@@ -162,7 +161,11 @@ def test_fixed_divisors_agree_with_divisors_read_at_run_time(elementwise: Any) -
     x = np.array([-128, -127, -17, -16, -8, -7, -1, 0, 1, 6, 7, 8, 16, 127], np.int8)
     divisors = [-128, -16, -7, -3, -1, 1, 2, 3, 4, 7, 16, 64, 127]
     names = [
-        (kind, d, elementwise.add(["int8"], "int8", len(x), lambda a, k=kind, d=d: getattr(ex, k)(a, ex.IntImm("int8", d))))
+        (
+            kind,
+            d,
+            elementwise.add(["int8"], "int8", len(x), lambda a, k=kind, d=d: getattr(ex, k)(a, ex.IntImm("int8", d))),
+        )
         for kind in ("Div", "Mod", "FloorDiv", "FloorMod")
         for d in divisors
     ]

@@ -184,7 +184,7 @@ def test_a_returned_value_reaches_python_in_its_type() -> None:
         @T.prim_func
         def count(n: T.int32) -> T.int32:
             if n < 0:
-                return -1
+                return T.int32(-1)
             return n * 2
 
         @T.prim_func
@@ -304,8 +304,8 @@ def test_memory_is_given_back_on_every_way_out() -> None:
                 A[0] = work[n]
                 assert n != 3, "three"
                 if n == 2:
-                    return 5
-        return 6
+                    return T.int32(5)
+        return T.int32(6)
 
     lib = tscript.build(main)
     a = np.zeros(1, np.int32)
@@ -399,7 +399,9 @@ def test_vector_loads_and_stores_with_strides_and_masks() -> None:
     def main(A: T.Buffer((16,), "float16"), B: T.Buffer((16,), "float16"), C: T.Buffer((4,), "float16")):
         B[0:16:2] = A[0:8]
         B[1:16:2] = A[0:16:2] + A[1:16:2]
-        C.vstore([0], A.vload([12], "float16x4", predicate=T.Broadcast(T.bool(True), 4)), predicate=T.get_active_lane_mask("boolx4", 1, 3))
+        always = T.meta_var(T.Broadcast(T.bool(True), 4))
+        first_two = T.meta_var(T.get_active_lane_mask("boolx4", 1, 3))
+        C.vstore([0], A.vload([12], "float16x4", predicate=always), predicate=first_two)
 
     a = np.arange(16, dtype=np.float16)
     b, c = np.zeros(16, np.float16), np.full(4, -1, np.float16)
@@ -424,7 +426,13 @@ def test_buffers_of_vectors_hold_their_lanes_side_by_side() -> None:
 
 def test_a_rectified_comparison_of_float16_is_right_in_vectors() -> None:
     @T.prim_func
-    def main(A: T.Buffer((3, 2, 2), "float16"), B: T.Buffer((3, 2, 2), "uint8"), C: T.Buffer((3, 1, 4), "float16"), D: T.Buffer((3, 1, 4), "uint8")):
+    def main(
+        A: T.Buffer((3, 2, 2), "float16"),
+        B: T.Buffer((3, 2, 2), "uint8"),
+        C: T.Buffer((3, 1, 4), "float16"),
+        D: T.Buffer((3, 1, 4), "uint8"),
+    ):
+        T.func_attr({"tir.noalias": True})
         for i, j in T.grid(3, 2):
             for k in T.vectorized(2):
                 B[i, j, k] = T.Select(A[i, j, k] == T.float16(0), T.uint8(0), T.uint8(1))

@@ -33,7 +33,7 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
     body = flattener.rewrite(func.body)
     for buffer in reversed(tuple(func.buffer_map.values())):
         flat = flattener.map_buffer(buffer)
-        if flat is not buffer:
+        if flat is not buffer and buffer in flattener.accessed:
             body = DeclBuffer(flat, body)
     return func.replace(body=body)
 
@@ -45,6 +45,7 @@ class _Flatten(Rewriter):
     def __init__(self) -> None:
         super().__init__()
         self._bounds: dict[Var, Bound] = {}
+        self.accessed: dict[Buffer, None] = {}
 
     # -- bounds ----------------------------------------------------------------------------------
 
@@ -65,8 +66,8 @@ class _Flatten(Rewriter):
         require_addressable(buffer)
         if len(buffer.shape) == 1 and not buffer.strides and _is_zero(buffer.elem_offset):
             return buffer
-        zero = IntImm("int32", 0)
-        return buffer.replace(shape=(_flat_size(buffer),), strides=(), elem_offset=zero, axis_separators=())
+        size = _flat_size(buffer)
+        return buffer.replace(shape=(size,), strides=(), elem_offset=IntImm(size.dtype, 0), axis_separators=())
 
     def rewrite_Allocate(self, s: Allocate) -> Any:
         s = self.rewrite_children(s)
@@ -91,6 +92,7 @@ class _Flatten(Rewriter):
 
     def _indices(self, access: Any) -> tuple[PrimExpr, ...]:
         buffer: Buffer = access.buffer
+        self.accessed[buffer] = None
         indices = [self.rewrite(i) for i in access.indices]
         # Written out before any choice of width, to see whether int32 would do.
         narrow = _offset(buffer, indices, INT32)
@@ -102,14 +104,22 @@ class _Flatten(Rewriter):
 
 
 def _offset(buffer: Buffer, indices: list[PrimExpr], dtype: DataType) -> PrimExpr | None:
-    strides = buffer.effective_strides() if dtype is INT32 else _wide_strides(buffer)
-    parts = (*indices, *strides, buffer.elem_offset)
-    if dtype is INT32 and any(p.dtype.element is not INT32 for p in parts):
-        return None
-    total: PrimExpr = buffer.elem_offset if dtype is INT32 else widened(buffer.elem_offset)
+    if dtype is INT64:
+        strides, total = _wide_strides(buffer), widened(buffer.elem_offset)
+    else:
+        strides, total = tuple(map(_narrow, buffer.effective_strides())), _narrow(buffer.elem_offset)
+        indices = [_narrow(i) for i in indices]
+        if any(p.dtype.element is not INT32 for p in (*indices, *strides, total)):
+            return None
     for index, stride in zip(indices, strides, strict=True):
         total = _sum(total, _scaled(index, stride))
     return total
+
+
+def _narrow(e: PrimExpr) -> PrimExpr:
+    """A constant in int32, where it fits; other expressions as they are."""
+    low, high = int_range(INT32)
+    return IntImm(INT32, e.value) if isinstance(e, IntImm) and low <= e.value <= high else e
 
 
 def _wide_strides(buffer: Buffer) -> tuple[PrimExpr, ...]:
