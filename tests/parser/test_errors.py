@@ -147,6 +147,14 @@ BODIES = [
     ("C[0] = «[C[0] for n2 in 5]»", "'int' object is not iterable"),
     ("C[0] = C[0] + «(lambda: 1 // 0)()»", "integer division or modulo by zero"),
     ("C[0] = «helper(0)»", "no zero here"),
+    ("D[0] = «C[0] in [1, 2]»", "as in `x == 1 or x == 2`"),
+    ("D[0] = «3 not in [n]»", "as in `x == 1 or x == 2`"),
+    ("C[0] = «max(C[1], 3)»", "use T.max(x, y)"),
+    ("C[0] = «abs(n)»", "use T.abs(x)"),
+    ("C[0] = sum(«range(n)»)", "`for i in range(...):`"),
+    ("C[0] = C[1] + «C[1] // 0» + C[2] + 1", "Divide by zero"),
+    ("C[0] = «C[1] + 2 + a» + C[2] + 1", "takes no arithmetic"),
+    ("«a[0]» = 1", "T.match_buffer"),
     ("'ä'; C[0] = «nö»", "Undefined variable: nö"),
 ]
 

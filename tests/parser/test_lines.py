@@ -126,6 +126,18 @@ def test_a_chain_of_comparisons_means_what_it_does_in_python_unless_only_nesting
     assert structural_equal(read, spelled)
 
 
+def test_long_sums_and_many_variables_are_read() -> None:
+    func = from_source(HEADER + " " * 8 + "C[i] = " + " + ".join(["C[0]"] * 900))
+    assert func.script().count("C[0]") == 900
+    many = "".join(f"        x{k} = C[0]\n" for k in range(1000))
+    assert "x999" in from_source(HEADER + many + "        C[i] = x999").script()
+
+
+def test_membership_of_python_values_and_of_the_variable_itself_is_known() -> None:
+    func = from_source(HEADER + " " * 8 + "C[i] = (1 if i in [i, C] else 2) + (3 if 'k' in {'k': 1} else 4)")
+    assert "C[i] = 4" in func.script()
+
+
 def test_a_chain_that_fits_neither_way_is_an_error() -> None:
     with pytest.raises(Exception, match=r"mismatched types in a comparison: int32 vs\. float32"):
         from_source(HEADER + " " * 8 + "D[i] = C[i] < C[0] < E[0]")

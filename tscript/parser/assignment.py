@@ -180,6 +180,9 @@ class Assigner:
             fail(
                 f"only elements of buffers can be assigned; `{ast.unparse(target.value)}` is a {type(buffer).__name__}",
                 self.source.span(target),
+                "make a buffer on a handle with T.match_buffer(...), or on a pointer with T.decl_buffer(..., data=...)"
+                if isinstance(buffer, Var)
+                else None,
             )
         self._store_at(target, buffer, self.evaluator.key(target.slice), value)
 

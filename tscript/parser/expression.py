@@ -66,6 +66,18 @@ _UNARY: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {
     ast.Invert: operator.invert,
 }
 _NUMBERS: Final = (bool, int, float, np.generic)
+_INSTEAD: Final[dict[Any, str]] = {
+    max: "use T.max(x, y)",
+    min: "use T.min(x, y)",
+    abs: "use T.abs(x)",
+    round: "use T.round(x)",
+    pow: "use T.pow(x, y)",
+    divmod: "use x // y and x % y",
+    int: 'use T.Cast("int32", x)',
+    float: 'use T.Cast("float32", x)',
+    bool: "compare the value, as in `x != 0`",
+    range: "a loop over values of a kernel is written `for i in range(...):`",
+}
 _NO_EXPRESSION: Final = {
     ast.NamedExpr: ("an assignment inside an expression (`:=`)", "assign on a line of its own"),
     ast.Await: ("`await`", "kernels have no coroutines"),
@@ -111,6 +123,8 @@ def compare(op: type[ast.cmpop], left: Any, right: Any) -> Any:
     python, node = _COMPARE[op]
     left, right = _operand(left), _operand(right)
     if node is None:
+        if op in (ast.In, ast.NotIn):
+            _require_decided(left, right)
         return python(left, right)
     if isinstance(left, PrimExpr):
         if not isinstance(right, (PrimExpr, *_NUMBERS)):
@@ -128,6 +142,19 @@ def compare(op: type[ast.cmpop], left: Any, right: Any) -> Any:
     else:
         a, b = compare_operands(_plain(left), _plain(right))
     return node(a, b)
+
+
+def _require_decided(value: Any, container: Any) -> None:
+    """Refuse `value in container` where elements would have to be compared when the program runs."""
+    elements: list[Any] = [*container] if isinstance(container, (list, tuple, set, frozenset, range)) else []
+    unknown = any(
+        (isinstance(value, PrimExpr) and not (isinstance(value, ex.Var) and isinstance(e, PrimExpr)) and e is not value)
+        or (isinstance(e, PrimExpr) and isinstance(value, _NUMBERS))
+        for e in elements
+        if isinstance(e, (PrimExpr, *_NUMBERS))
+    )
+    if unknown:
+        fail("`in` cannot compare values of a kernel", None, "write out the comparisons, as in `x == 1 or x == 2`")
 
 
 def _plain(value: Any) -> Any:
@@ -230,7 +257,19 @@ class Evaluator:
     # -- operators ------------------------------------------------------------------------------
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
-        return binary(type(node.op), self.eval(node.left), self.eval(node.right))
+        # A sum of many terms leans to the left; going down there in a loop keeps it off the Python stack.
+        pending = [node]
+        while isinstance(node.left, ast.BinOp):
+            node = node.left
+            pending.append(node)
+        result = self.eval(node.left)
+        for inner in reversed(pending):
+            right = self.eval(inner.right)
+            try:
+                result = binary(type(inner.op), result, right)
+            except Exception as e:
+                raise at_span(e, self.source.span(inner)) from (e if full_traceback() else None)
+        return result
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         value = _operand(self.eval(node.operand))
@@ -295,12 +334,15 @@ class Evaluator:
         function = self.eval(node.func)
         args, kwargs = self.call_arguments(node, function)
         if isinstance(function, StatementOnly) and node is not self.allowed_call:
-            fail(
-                "a macro has no value; it stands on a line of its own",
-                None,
-                "write the result to a buffer in the macro",
-            )
-        return function(*args, **kwargs)
+            fail("a macro has no value; it stands on a line of its own", None, "write the result to a buffer in it")
+        try:
+            return function(*args, **kwargs)
+        except (TypeError, ValueError) as e:
+            if isinstance(function, (type, BuiltinFunctionType)) and any(isinstance(a, PrimExpr) for a in args):
+                hint = _INSTEAD.get(function)
+                if hint is not None:
+                    fail(f"Python's `{function.__name__}` does not work on values of a kernel: {e}", None, hint)
+            raise
 
     def call_arguments(self, node: ast.Call, function: Any) -> tuple[list[Any], dict[str, Any]]:
         """Arguments of a call, as `function` takes them: vectors instead of slices for most of `T`."""

@@ -86,6 +86,8 @@ def source_of_text(text: str, prefix: str = "tscript") -> Source:
         tree = ast.parse("if 1:\n" + text if indented else text, file)
     except SyntaxError as e:
         raise _syntax_error(file, e, 1 if indented else 0) from None
+    except (RecursionError, MemoryError):
+        raise ScriptError("the text is nested too deeply to be read", None, "split its longest expression") from None
     body = tree.body
     if indented and isinstance(body[0], ast.If):
         body = body[0].body
