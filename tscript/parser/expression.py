@@ -16,6 +16,7 @@ import ast
 import itertools
 import operator
 from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -338,10 +339,9 @@ class Evaluator:
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError) as e:
-            if isinstance(function, (type, BuiltinFunctionType)) and any(isinstance(a, PrimExpr) for a in args):
-                hint = _INSTEAD.get(function)
-                if hint is not None:
-                    fail(f"Python's `{function.__name__}` does not work on values of a kernel: {e}", None, hint)
+            instead = _find_instead(function, args)
+            if instead is not None:
+                fail(f"Python's `{instead[0]}` does not work on values of a kernel: {e}", None, instead[1])
             raise
 
     def call_arguments(self, node: ast.Call, function: Any) -> tuple[list[Any], dict[str, Any]]:
@@ -456,6 +456,14 @@ class Evaluator:
 
     def visit_Starred(self, node: ast.Starred) -> Any:
         fail("`*` stands before an argument or an element of a list")
+
+
+def _find_instead(function: Any, args: list[Any]) -> tuple[str, str] | None:
+    """The name of a builtin called on an expression, and what to write instead of it."""
+    if not isinstance(function, (type, BuiltinFunctionType)) or not any(isinstance(a, PrimExpr) for a in args):
+        return None
+    hint = _INSTEAD.get(function)
+    return None if hint is None else (function.__name__, hint)
 
 
 def _takes_regions(function: Any) -> bool:
