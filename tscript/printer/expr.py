@@ -266,11 +266,35 @@ def _call(p: Printer, e: ex.Call) -> Form:
     args: list[list[Piece]] = subs(e.args, "args")
     if isinstance(e.op, ex.GlobalVar):
         return ATOM, [p.functions.get(e.op, e.op.name_hint), "(", *commas(args), ")"]
+    if not _call_reads_back(e):
+        return call(p.tir("call_intrin"), [quoted(e.dtype)], [quoted(e.op.name)], *args)
     if e.op.name in DTYPE_FIRST:
         args.insert(0, [quoted(e.dtype)])
     elif e.op.name in DTYPE_LAST:
         args.append([quoted(e.dtype)])
     return call(p.tir(script_name(e.op)), *args)
+
+
+_FOLDING: Final[dict[str, Callable[..., PrimExpr]]] = {
+    "tir.bitwise_and": construct.bitwise_and,
+    "tir.bitwise_or": construct.bitwise_or,
+    "tir.bitwise_xor": construct.bitwise_xor,
+    "tir.shift_left": construct.shift_left,
+    "tir.shift_right": construct.shift_right,
+    "tir.if_then_else": construct.if_then_else,
+}
+"""Calls whose function in `T` folds constants or promotes."""
+
+
+def _call_reads_back(e: ex.Call) -> bool:
+    """Whether the function of `T`, applied to the printed operands, gives this node and no other."""
+    build = _FOLDING.get(e.op.name) if isinstance(e.op, ex.Op) else None
+    if build is None:
+        return True
+    try:
+        return build(*e.args) is e
+    except (TypeError, ValueError, ArithmeticError):
+        return False
 
 
 @prints(ex.GlobalVar)
