@@ -65,7 +65,16 @@ def _as_tuple(value: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _as_frozen(value: Mapping[str, Any] | None) -> FrozenDict:
-    return value if type(value) is FrozenDict else FrozenDict(value or {})
+    if type(value) is FrozenDict:
+        return value
+    return FrozenDict({k: _as_frozen_value(v) for k, v in (value or {}).items()})
+
+
+def _as_frozen_value(value: Any) -> Any:
+    """Lists and dicts inside attributes, as they are kept: tuples and frozen dicts, which traversal goes through."""
+    if type(value) in (list, tuple):
+        return tuple(_as_frozen_value(v) for v in value)
+    return _as_frozen(value) if type(value) is dict else value
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(derived, trailing, converted))

@@ -29,6 +29,8 @@ DEFINITIONS: dict[type[Node], tuple[str, ...]] = {
     _stmt.Allocate: ("buffer_var",),
     _stmt.AllocateConst: ("buffer_var",),
     IterVar: ("var",),
+    _expr.CommReducer: ("lhs", "rhs"),
+    _function.PrimFunc: ("params",),
 }
 _SKIPPED = frozenset(
     {"dtype", "type_annotation", "span", "name", "name_hint", "attr_key", "kind", "iter_type", "thread_tag", "ret_type"}
@@ -191,7 +193,7 @@ class Rewriter:
         changes: dict[str, Any] = {}
         for f in DEFINITIONS.get(node.__class__, ()):
             old = getattr(node, f)
-            new = self.define(old)
+            new = self._define_all(old)
             if new is not old:
                 changes[f] = new
         for f in _FIELDS[node.__class__]:
@@ -203,7 +205,18 @@ class Rewriter:
             return node
         if isinstance(node, SeqStmt):
             return seq(*changes["seq"])
+        if isinstance(node, _function.PrimFunc) and "params" in changes:
+            # The map is keyed by parameters, so a new parameter takes its buffer along.
+            renamed = dict(zip(node.params, changes["params"], strict=True))
+            buffers: Mapping[Var, Buffer] = changes.get("buffer_map", node.buffer_map)
+            changes["buffer_map"] = FrozenDict({renamed.get(k, k): b for k, b in buffers.items()})
         return node.replace(**changes)
+
+    def _define_all(self, old: Any) -> Any:
+        if type(old) is not tuple:
+            return self.define(old)
+        new = tuple(self.define(v) for v in old)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return old if all(a is b for a, b in zip(new, old, strict=True)) else new  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
     def define(self, var: Var) -> Var:
         """The variable to bind where `var` was bound."""
@@ -302,6 +315,12 @@ class Substitute(Rewriter):
     def rewrite_Var(self, node: Var) -> PrimExpr:
         """The replacement of a variable."""
         return self._variables.get(node, node)
+
+    def _define_all(self, old: Any) -> Any:
+        if type(old) is not tuple:
+            return self.define(old)
+        new = tuple(self.define(v) for v in old)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return old if all(a is b for a, b in zip(new, old, strict=True)) else new  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
     def define(self, var: Var) -> Var:
         """A replacement variable is bound where the old one was; an expression cannot be."""

@@ -15,7 +15,7 @@ from tscript.ir import expr as ex
 from tscript.ir.base import Node
 from tscript.ir.digits import Form, Forms, invert
 from tscript.ir.expr import ExprLike, IntImm, PrimExpr, Range, Var
-from tscript.ir.functor import NODE_CLASSES, post_order_visit
+from tscript.ir.functor import DEFINITIONS, NODE_CLASSES, post_order_visit
 from tscript.ir.linear import difference
 
 _BUILD: Final[dict[type[PrimExpr], Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {
@@ -193,6 +193,7 @@ class IndexMap(Node):
 
 
 NODE_CLASSES["IndexMap"] = IndexMap
+DEFINITIONS[IndexMap] = ("initial_indices",)
 
 
 def _parameter_names(function: Callable[..., Any], ndim: int | None) -> list[str]:
