@@ -97,21 +97,7 @@ def test_loops_of_all_kinds_run_in_order_from_their_start() -> None:
 
 def test_while_if_and_let_follow_the_values_at_run_time() -> None:
     @T.prim_func
-    def collatz(A: T.Buffer((8,), "int32")):
-        for i in range(8):
-            steps = T.alloc_buffer((1,), "int32")
-            steps[0] = 0
-            while A[i] > 1:
-                half: T.int32 = A[i] // 2
-                if A[i] % 2 == 0:
-                    A[i] = half
-                else:
-                    A[i] = A[i] * 3 + 1
-                steps[0] = steps[0] + 1
-            A[i] = steps[0]
-
-    @T.prim_func
-    def plain(A: T.Buffer((8,), "int32"), S: T.Buffer((1,), "int32")):
+    def collatz(A: T.Buffer((8,), "int32"), S: T.Buffer((1,), "int32")):
         for i in range(8):
             S[0] = 0
             while A[i] > 1:
@@ -127,7 +113,7 @@ def test_while_if_and_let_follow_the_values_at_run_time() -> None:
         return 0 if n <= 1 else 1 + steps(n // 2 if n % 2 == 0 else 3 * n + 1)
 
     a = np.arange(1, 9, dtype="int32")
-    interp.run(plain, a, np.zeros(1, "int32"))
+    interp.run(collatz, a, np.zeros(1, "int32"))
     assert a.tolist() == [steps(n) for n in range(1, 9)]
 
 
@@ -210,9 +196,17 @@ def test_constant_memory_holds_its_data_and_refuses_stores() -> None:
         for i in range(3):
             B[i] = K[i]
 
+    @T.prim_func
+    def store():
+        p = T.allocate_const([7, 8, 9], "int32", [3])
+        K = T.decl_buffer((3,), "int32", data=p)
+        K[0] = 1
+
     b = np.zeros(3, "int32")
     interp.run(f, b)
     assert b.tolist() == [7, 8, 9]
+    with pytest.raises(InterpError, match="read-only memory"):
+        interp.run(store)
 
 
 def test_match_buffer_views_bind_strides_offset_and_sizes() -> None:

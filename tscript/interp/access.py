@@ -67,27 +67,38 @@ def compact_strides(g: Gen, extents: Sequence[Val]) -> tuple[Val, ...]:
 
 
 def product(g: Gen, a: Val, b: Val) -> Val:
-    """The product of two sizes."""
+    """The product of two sizes or offsets. These do not wrap: they are computed with all their digits."""
     if is_literal(b):
-        return fit(g, INT64, *scale(a, b.const))
+        return exact_sum(g, *scale(a, b.const))
     if is_literal(a):
-        return fit(g, INT64, *scale(b, a.const))
+        return exact_sum(g, *scale(b, a.const))
     level = max(a.level, b.level)
     ends = [x * y for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
     return g.opaque(f"{paren(a)} * {paren(b)}", min(ends), max(ends), level)
 
 
 def total(g: Gen, parts: Sequence[Val]) -> Val:
-    """The sum of offsets."""
-    terms: dict[Val, int] = {}
-    const = 0
+    """The sum of sizes or offsets."""
+    whole = Val("", terms={}, const=0)
     for p in parts:
-        terms, const = combine(Val("", terms=terms, const=const), p, 1)
+        terms, const = combine(whole, p, 1)
+        whole = Val("", terms=terms, const=const)
+    return exact_sum(g, whole.terms or {}, whole.const)
+
+
+def exact_sum(g: Gen, terms: dict[Val, int], const: int) -> Val:
+    """A sum that does not wrap."""
+    lo, hi = sum_range(terms, const)
+    return g.render(terms, const, lo, hi)
+
+
+def sum_range(terms: dict[Val, int], const: int) -> tuple[int, int]:
+    """Bounds of a sum."""
     lo = hi = const
     for atom, factor in terms.items():
         ends = (atom.lo * factor, atom.hi * factor)
         lo, hi = lo + min(ends), hi + max(ends)
-    return g.render(terms, const, lo, hi)
+    return lo, hi
 
 
 def declare(
@@ -135,12 +146,7 @@ def declare(
 
 def difference_range(a: Val, b: Val) -> tuple[int, int]:
     """Bounds of `a - b`."""
-    terms, const = combine(a, b, -1)
-    lo = hi = const
-    for atom, factor in terms.items():
-        ends = (atom.lo * factor, atom.hi * factor)
-        lo, hi = lo + min(ends), hi + max(ends)
-    return lo, hi
+    return sum_range(*combine(a, b, -1))
 
 
 def _stays_below(g: Gen, index: Val, extent: Val, expr: PrimExpr | None) -> bool:

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from tscript.interp.emit import nodes_below
 from tscript.interp.memory import Memory, Pointer
 from tscript.ir import expr as ex
 from tscript.ir import semantics
-from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import INT64, DataType, int_range
 from tscript.ir.expr import PrimExpr, Var
 from tscript.ir.function import PrimFunc
-from tscript.ir.functor import pre_order_visit
 from tscript.support.errors import CallError
 
 Array = np.ndarray[Any, Any]
@@ -232,13 +231,9 @@ def _addressed(func: PrimFunc) -> set[Var]:
     """Data variables that `func` uses other than by subscripts of the parameter they belong to."""
     own = {b.data: b for b in func.buffer_map.values()}
     used: set[Var] = set()
-
-    def visit(n: Node) -> bool:
+    for n in nodes_below(func.body):
         if isinstance(n, Var) and n in own:
             used.add(n)
         elif isinstance(n, Buffer) and n.data in own and own[n.data] is not n:
             used.add(n.data)
-        return True
-
-    pre_order_visit(func.body, visit)
     return used

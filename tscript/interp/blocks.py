@@ -13,15 +13,13 @@ from tscript.interp.access import (
     total,
     view_of,
 )
-from tscript.interp.emit import FIXED, STATEMENTS, BlockFrame, Gen, Region, Val, View, handles, number, paren
+from tscript.interp.emit import FIXED, STATEMENTS, BlockFrame, Gen, Region, Val, View, handles, nodes_below, number, paren
 from tscript.interp.exprs import root
-from tscript.interp.scalar import combine, convert, fit, is_literal, terms_of
+from tscript.interp.scalar import convert, is_literal, terms_of
 from tscript.interp.stmts import allocate_buffer
 from tscript.ir import stmt as st
-from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import BufferLoad, Call, IterVar, PrimExpr, Var
-from tscript.ir.functor import pre_order_visit
 from tscript.support.errors import InterpError
 
 
@@ -54,7 +52,7 @@ def _bind_axis(g: Gen, block: st.Block, axis: IterVar, value: Val) -> None:
     """Give an axis its value; check that it lies in the domain unless that is certain."""
     name = g.name(axis.var.name)
     proven = True
-    low = extent = number(0)
+    low = extent = end = number(0)
     if axis.dom is not None:
         low, extent = root(g, axis.dom.min), root(g, axis.dom.extent)
         end = total(g, [low, extent])
@@ -74,15 +72,15 @@ def _bind_axis(g: Gen, block: st.Block, axis: IterVar, value: Val) -> None:
             if not proven and axis.dom is not None:
                 low_bound, high_bound = max(low_bound, low.lo), min(high_bound, low.hi + extent.hi - 1)
             g.env[axis.var] = g.named(name, low_bound, max(low_bound, high_bound))
-    if axis.dom is not None:
-        if is_literal(low) and low.const == 0:
-            g.uppers.setdefault(name, axis.dom.extent)
-        if not proven:
+    g.loops = (*g.loops, (axis.var.name, name))
+    if axis.dom is not None and is_literal(low) and low.const == 0:
+        g.uppers.setdefault(name, axis.dom.extent)
+    if not proven:
+        with g.at(block):
             g.line(
                 f"if not {paren(low)} <= {name} < {end.code}: "
                 f"raise _outside_domain({block.name_hint!r}, {axis.var.name!r}, {name}, {low.code}, {end.code})"
             )
-    g.loops = (*g.loops, (axis.var.name, name))
 
 
 def _is_loop_of(g: Gen, value: Val, low: Val, extent: PrimExpr) -> bool:
@@ -139,15 +137,7 @@ def _region(g: Gen, region: st.BufferRegion) -> Region:
 
 
 def _reads_memory(e: PrimExpr) -> bool:
-    found = False
-
-    def visit(n: Node) -> bool:
-        nonlocal found
-        found = found or isinstance(n, (BufferLoad, Call))
-        return not found
-
-    pre_order_visit(e, visit)
-    return found
+    return any(isinstance(n, (BufferLoad, Call)) for n in nodes_below(e))
 
 
 # -- views of regions -----------------------------------------------------------------------------
@@ -202,15 +192,10 @@ def _divided(g: Gen, v: Val, by: int) -> Val:
 
 def _needs_pointer(body: st.Stmt, target: Buffer) -> bool:
     """Whether `body` uses the address of the view other than by subscripts."""
-    found = False
-
-    def visit(n: Node) -> bool:
-        nonlocal found
-        found = found or n is target.data or (isinstance(n, Buffer) and n is not target and n.data is target.data)
-        return not found
-
-    pre_order_visit(body, visit)
-    return found
+    return any(
+        n is target.data or (isinstance(n, Buffer) and n is not target and n.data is target.data)
+        for n in nodes_below(body)
+    )
 
 
 def _bind_offset(g: Gen, target: Buffer, actual: Val) -> None:
@@ -243,7 +228,7 @@ def _check_inside(g: Gen, view: View, lows: Sequence[Val], extents: Sequence[Val
     """The region a view shows must lie within its source."""
     tests: list[str] = []
     for low, extent, size in zip(lows, extents, view.extents, strict=True):
-        end = fit(g, INT64, *combine(low, extent, 1))
+        end = total(g, [low, extent])
         if low.lo < 0:
             tests.append(f"{low.code} < 0")
         if difference_range(size, end)[0] < 0:

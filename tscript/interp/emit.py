@@ -19,6 +19,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import GlobalVar, PrimExpr, Var
 from tscript.ir.function import PrimFunc
+from tscript.ir.functor import children
 from tscript.ir.stmt import Stmt
 
 FIXED = 1 << 30
@@ -144,6 +145,18 @@ def handles(table: dict[type[Node], Any], *classes: type[Node]) -> Callable[[Han
         return fn
 
     return register
+
+
+def nodes_below(node: Node) -> Iterator[Node]:
+    """`node` and everything below it, parents first; what occurs in several places once."""
+    seen: set[Node] = {node}
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        yield n
+        below = [c for c in children(n) if c not in seen]
+        seen.update(below)
+        stack.extend(reversed(below))
 
 
 _RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins))

@@ -10,7 +10,7 @@ from typing import Any
 from tscript.interp import blocks, calls, faults, stmts
 from tscript.interp.access import declare
 from tscript.interp.arguments import Bound, Signature
-from tscript.interp.emit import Gen, Options, Scope, Site, Val, flatten
+from tscript.interp.emit import Gen, Options, Scope, Site, Val, flatten, nodes_below
 from tscript.interp.externs import ExternFailure, call_extern
 from tscript.interp.memory import Memory, Pointer, bind_view
 from tscript.interp.scalar import helpers
@@ -18,7 +18,6 @@ from tscript.interp.threads import ThreadBlock, run_threads
 from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import Call, GlobalVar, PrimType
 from tscript.ir.function import IRModule, PrimFunc
-from tscript.ir.functor import pre_order_visit
 from tscript.support.errors import InternalError, InterpError
 
 _REGISTERED = (blocks, calls, stmts)  # importing them fills the tables of handlers
@@ -158,15 +157,12 @@ def _find_entry(module: IRModule, entry: str | None) -> GlobalVar:
 
 def _callees(module: IRModule, func: PrimFunc) -> list[GlobalVar]:
     found: dict[GlobalVar, None] = {}
-
-    def visit(n: object) -> bool:
+    for n in nodes_below(func.body):
         if isinstance(n, Call) and isinstance(n.op, GlobalVar):
-            same = next((v for v in module.functions if v is n.op or v.name_hint == n.op.name_hint), None)
+            called = n.op
+            same = next((v for v in module.functions if v is called or v.name_hint == called.name_hint), None)
             if same is not None:
                 found[same] = None
-        return True
-
-    pre_order_visit(func.body, visit)
     return list(found)
 
 

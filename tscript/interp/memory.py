@@ -22,7 +22,7 @@ from tscript.support.errors import InterpError
 
 POISON = 0xFF
 """Fresh memory holds this byte: NaN as a float, -1 as an integer, so that a forgotten store shows."""
-SIZE_LIMIT = 1 << 36
+SIZE_LIMIT = 1 << 34
 """Bytes of the largest allocation."""
 
 _INT_FORMATS = {1: "b", 2: "h", 4: "i", 8: "q"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tscript.interp import threads
-from tscript.interp.access import declare, integer_of, product, store
+from tscript.interp.access import declare, integer_of, product, store, total
 from tscript.interp.calls import intrinsic_name, is_undef
 from tscript.interp.emit import STATEMENTS, Gen, Val, handles, number
 from tscript.interp.exprs import bind, root, unrounded
-from tscript.interp.scalar import combine, fit, is_literal
+from tscript.interp.scalar import is_literal
 from tscript.ir import expr as ex
 from tscript.ir import stmt as st
 from tscript.ir.buffer import Buffer
@@ -106,7 +106,7 @@ def serial_loop(g: Gen, var: Var, start: PrimExpr, extent: PrimExpr, body: st.St
         g.push(function=True)
     if g.options.count_steps:
         g.line(f"_run.spend({count.code})")
-    stop = fit(g, DataType("int64"), *combine(low, count, 1))
+    stop = total(g, [low, count])
     name = g.name(var.name)
     before = g.loops
     g.loops = (*before, (var.name, name))
@@ -167,16 +167,14 @@ def allocate_buffer(g: Gen, buffer: Buffer) -> None:
     offset = number(0) if any(buffer.elem_offset is v for v in unbound) else integer_of(g, buffer.elem_offset)
     if strides:
         last: Sequence[Val] = [
-            product(g, fit(g, DataType("int64"), *combine(integer_of(g, e), number(1), -1)), s)
+            product(g, total(g, [integer_of(g, e), number(-1)]), s)
             for e, s in zip(buffer.shape, strides, strict=True)
         ]
-        span = number(1)
-        for part in last:
-            span = fit(g, DataType("int64"), *combine(span, part, 1))
+        span = total(g, [number(1), *last])
         count = Val(f"max(0, {span.code})", False, max(0, span.lo), max(0, span.hi))
     else:
         count = element_count(g, buffer.shape)
-    count = fit(g, DataType("int64"), *combine(g.hold(count), offset, 1))
+    count = total(g, [g.hold(count), offset])
     allocate(g, buffer.data, buffer.name, buffer.dtype, count, buffer.scope())
     declare(g, buffer, strides=strides, offset=offset, exact=True)
 
@@ -221,10 +219,8 @@ def _buffer_realize(g: Gen, s: st.BufferRealize) -> None:
         private = len(g.private)
         allocate(g, buffer.data, buffer.name, buffer.dtype, element_count(g, [r.extent for r in s.bounds]), buffer.scope())
         view = declare(g, buffer, strides=[], offset=number(0), lows=lows, extents=extents, exact=True)
-        shift = number(0)
-        for low, step in zip(lows, view.strides, strict=True):
-            shift = fit(g, DataType("int64"), *combine(shift, product(g, low, step), -1))
-        view.base = shift
+        back = [product(g, product(g, low, step), number(-1)) for low, step in zip(lows, view.strides, strict=True)]
+        view.base = total(g, back)
         view.extent_exprs = tuple(r.extent for r in s.bounds)
         g.stmt(s.body)
         del g.private[private:]

@@ -16,17 +16,15 @@ from typing import Any
 import numpy as np
 
 from tscript.interp.access import declare, store
-from tscript.interp.emit import Gen, Val, number, paren
+from tscript.interp.emit import Gen, Val, nodes_below, number, paren
 from tscript.interp.exprs import root
 from tscript.interp.memory import Memory, Pointer
 from tscript.ir import expr as ex
 from tscript.ir import semantics
 from tscript.ir import stmt as st
-from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import Call, IterVar, Op, PrimExpr, Var
-from tscript.ir.functor import pre_order_visit
 from tscript.support.errors import InterpError
 
 BARRIERS = frozenset({"tvm_storage_sync"})
@@ -136,15 +134,7 @@ def _bind_thread(g: Gen, var: Var, tag: str, start: PrimExpr, extent: PrimExpr, 
 
 
 def _threads_meet(body: st.Stmt) -> bool:
-    found = False
-
-    def visit(n: Node) -> bool:
-        nonlocal found
-        found = found or (isinstance(n, Call) and isinstance(n.op, Op) and n.op.name in _MEETINGS)
-        return not found
-
-    pre_order_visit(body, visit)
-    return found
+    return any(isinstance(n, Call) and isinstance(n.op, Op) and n.op.name in _MEETINGS for n in nodes_below(body))
 
 
 def _collect_extents(body: st.Stmt, tag: str, extent: PrimExpr) -> dict[str, PrimExpr]:
@@ -156,15 +146,12 @@ def _collect_extents(body: st.Stmt, tag: str, extent: PrimExpr) -> dict[str, Pri
         if old is None or (isinstance(old, ex.IntImm) and isinstance(e, ex.IntImm) and e.value > old.value):
             found[name] = e
 
-    def visit(n: Node) -> bool:
+    for n in nodes_below(body):
         if isinstance(n, st.AttrStmt) and n.attr_key == "thread_extent" and isinstance(n.node, IterVar):
             if n.node.thread_tag in _TAGS:
                 meet(n.node.thread_tag, n.value)
         elif isinstance(n, st.For) and n.thread_binding is not None and n.thread_binding.thread_tag in _TAGS:
             meet(n.thread_binding.thread_tag, n.extent)
-        return True
-
-    pre_order_visit(body, visit)
     return found
 
 
