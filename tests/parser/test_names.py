@@ -195,6 +195,11 @@ def test_a_branch_known_while_reading_is_written_out_and_keeps_its_names() -> No
         read(body, big=False)
 
 
+def test_the_name_for_unused_things_may_be_bound_often() -> None:
+    func = read("for _, i, _ in T.grid(2, 3, 4):\n    C[i] = 1\n_ = C[0]\n_ = A[0]")
+    assert "T.grid(2, 3, 4)" in func.script()
+
+
 def test_pass_and_texts_leave_nothing() -> None:
     assert lines(read('"""doc"""\npass\n"text"\nC[0] = 1\npass')) == ["C[0] = 1"]
     assert lines(read("pass")) == ["T.evaluate(0)"]

@@ -211,7 +211,8 @@ def _condition(what: str, condition: ExprLike) -> PrimExpr:
 
 def attr(node: Any, attr_key: str, value: Any) -> WrapFrame:
     """An attribute that holds for the rest of the scope."""
-    kept = convert_attr(node) if not isinstance(node, str) else node
+    # Targets, arrays and other objects are kept as they are.
+    kept = convert_attr(node) if isinstance(node, (bool, int, float, list, tuple, dict)) else node
     expr = as_expr(value)
     return WrapFrame(lambda body, span: AttrStmt(kept, attr_key, expr, body, span=span))
 

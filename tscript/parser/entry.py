@@ -31,10 +31,15 @@ default_vars: Final[dict[str, Any]] = {}
 def from_source(
     text: str | FunctionType | type, extra_vars: Mapping[str, Any] | None = None, check_well_formed: bool = True
 ) -> PrimFunc | IRModule:
-    """The kernel or module that a text (or an undecorated function or class) describes.
+    r"""The kernel or module that a text (or an undecorated function or class) describes.
 
     The text holds one function or one class; comments and imports around it are ignored. Names it may use
     are `T`, `I`, ... and those of `extra_vars`. Raises ScriptError.
+
+    >>> from tscript.script import from_source
+    >>> f = from_source("@T.prim_func\ndef f(A: T.Buffer((n,), 'int8')):\n    A[0] = T.int8(1)", {"n": 4})
+    >>> [int(extent) for extent in f.body.buffer.shape]
+    [4]
     """
     captured: tuple[Mapping[str, Any], ...] = (dict(extra_vars or {}), default_vars)
     try:

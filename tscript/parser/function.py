@@ -200,6 +200,14 @@ def prim_func(func: Any = None, *, private: bool = False, check_well_formed: boo
     `private=True` gives it no public name. `check_well_formed=False` leaves out the check of the rules of
     the IR. `s_tir` is accepted and means nothing here. Raises ScriptError, with the position, for whatever
     is wrong in the source, and TypeError when applied to something other than a function.
+
+    >>> from tscript.script import tir as T
+    >>> @T.prim_func
+    ... def scale(A: T.Buffer((16,), "float32")):
+    ...     for i in range(16):
+    ...         A[i] = A[i] * 2.0
+    >>> scale.__name__, len(scale.params)
+    ('scale', 1)
     """
     if func is not None:
         return _decorate(func, sys._getframe(1), private, check_well_formed)  # pyright: ignore[reportPrivateUsage]

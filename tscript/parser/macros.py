@@ -91,6 +91,17 @@ def macro(func: Any = None, *, hygienic: bool = True) -> Any:
     """Make a function a macro, to be used as a statement of kernels.
 
     Raises TypeError when applied to something other than a function, ScriptError without its source.
+
+    >>> from tscript.script import tir as T
+    >>> @T.macro
+    ... def clear(X, i):
+    ...     X[i] = T.float32(0)
+    >>> @T.prim_func
+    ... def f(A: T.Buffer((16,), "float32")):
+    ...     for i in range(16):
+    ...         clear(A, i)
+    >>> type(f.body.body).__name__
+    'BufferStore'
     """
     if func is not None:
         return _decorate(func, sys._getframe(1), True)  # pyright: ignore[reportPrivateUsage]

@@ -214,6 +214,18 @@ def ir_module(cls: Any = None, *, check_well_formed: bool = True) -> Any:
 
     Raises ScriptError, with the position, for whatever is wrong in the source, and TypeError when applied
     to something other than a class.
+
+    >>> from tscript.script import ir as I, tir as T
+    >>> @I.ir_module
+    ... class M:
+    ...     @T.prim_func
+    ...     def main(A: T.Buffer((16,), "float32")):
+    ...         M.first(A.data)
+    ...     @T.prim_func(private=True)
+    ...     def first(p: T.handle("float32")) -> T.int32:
+    ...         return 0
+    >>> [var.name_hint for var in M.functions]
+    ['main', 'first']
     """
     if cls is not None:
         return _decorate(cls, sys._getframe(1), check_well_formed)  # pyright: ignore[reportPrivateUsage]

@@ -103,7 +103,7 @@ class Scope:
         level = self.levels[-1][1]
         old = self.values.get(name)
         if name in level and old is not None:
-            if not _may_replace(old, value, kind):
+            if not _may_replace(name, old, value, kind):
                 _refuse_again(name, old, value, kind)
         else:
             if (
@@ -147,8 +147,9 @@ class Scope:
         )
 
 
-def _may_replace(old: Binding, value: Any, kind: Kind) -> bool:
-    if old.value is value:
+def _may_replace(name: str, old: Binding, value: Any, kind: Kind) -> bool:
+    # By custom `_` is a name for what is not used.
+    if old.value is value or name == "_":
         return True
     if old.kind == "let" and kind == "let":
         return isinstance(value, PrimExpr) and old.value.dtype is value.dtype
