@@ -1,18 +1,19 @@
 """Buffers become flat: one dimension, no strides, no offset.
 
-The flat index is computed in int32 only where bounds prove that no step of it can leave int32; else in
-int64, from its leaves on.
+The flat index, a sum of products, is computed in int32 only where bounds prove that no step of it can leave
+int32; else in int64, from its terms on.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 from tscript.arith.const_bound import Bound, const_bound
 from tscript.ir import expr as ex
 from tscript.ir.buffer import Buffer
-from tscript.ir.construct import add, cast, const, floordiv, mul
+from tscript.ir.construct import add, cast, const, mul, sub
 from tscript.ir.dtype import INT32, INT64, DataType, int_range
 from tscript.ir.expr import Broadcast, BufferLoad, IntImm, PrimExpr, Ramp, Var
 from tscript.ir.function import PrimFunc
@@ -21,7 +22,7 @@ from tscript.ir.stmt import Allocate, BufferStore, DeclBuffer, For, LetStmt
 from tscript.support.errors import LoweringError
 
 _MAX_BYTES: Final = (1 << 63) - 1
-_WIDENED: Final = (ex.Add, ex.Sub, ex.Mul, ex.FloorDiv, ex.FloorMod, ex.Div, ex.Mod, ex.Min, ex.Max)
+_WIDENED: Final = (ex.Add, ex.Sub, ex.Mul)
 
 
 def flatten_buffers(func: PrimFunc) -> PrimFunc:
@@ -172,7 +173,11 @@ def fits_int32(e: PrimExpr, bounds: dict[Var, Bound]) -> bool:
 
 
 def widened(e: PrimExpr) -> PrimExpr:
-    """The index `e` computed in int64, its leaves converted."""
+    """The index `e` with its sums and products computed in int64.
+
+    What stands below another operator, such as `%`, keeps its type: there a wrapped value could be a valid
+    index, while the wrapped value of a whole index is not one.
+    """
     target = INT64.with_lanes(e.dtype.lanes)
     if e.dtype is target:
         return e
@@ -183,13 +188,9 @@ def widened(e: PrimExpr) -> PrimExpr:
     if isinstance(e, Broadcast):
         return Broadcast(widened(e.value), e.lanes)
     if isinstance(e, _WIDENED) and e.dtype.is_int:
-        return _again(e, widened(e.a), widened(e.b))
+        build: dict[type[PrimExpr], Callable[..., PrimExpr]] = {ex.Add: add, ex.Sub: sub, ex.Mul: mul}
+        return build[type(e)](widened(e.a), widened(e.b))
     return cast(e, target)
-
-
-def _again(e: ex.ArithExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    build: dict[type[ex.ArithExpr], Any] = {ex.Add: add, ex.Mul: mul, ex.FloorDiv: floordiv}
-    return build.get(type(e), type(e))(a, b)
 
 
 # -- sizes ------------------------------------------------------------------------------------------
