@@ -1,12 +1,10 @@
 """Kernels as users write them, with buffers in the signature; `test_typing.py` checks them in strict mode.
 
 A parameter annotated by a call has no type a checker knows, and what is read from it has none either: beside the
-rule against such annotations, those that report unknown types are off. A pointer, `T.handle("uint8")`, also breaks the
-rule on abstract classes. `handles.py` shows the form that needs no rule off.
+rule against such annotations, those that report unknown types are off. `handles.py` shows the form that needs none off.
 """
 
 # pyright: reportUnknownParameterType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-# pyright: reportAbstractUsage=false
 
 from __future__ import annotations
 

@@ -153,11 +153,6 @@ class PrimExpr(Arithmetic, Node):
 
     dtype: DataType = derived()
 
-    if TYPE_CHECKING:
-        # `T.int32` and its kind are this class to a checker, so that `n: T.int32`, `-> T.int32` and
-        # `T.int32(5)` all check.
-        def __init__(self, expr: object = None, *, is_size_var: bool = False) -> None: ...
-
     def __eq__(self, other: object) -> Any:
         return _op("equal", self, other)
 

@@ -89,6 +89,40 @@ class HandleFunction:
         return "T.handle"
 
 
+_STUB_HEAD: Final = """\
+# Written by `stub_text()` of the module dtype_functions; a test compares the two.
+import builtins
+from typing import Protocol, overload
+
+from tscript.ir.expr import PrimExpr, Var
+
+# What `n: T.int32` says to a checker: an expression, and what `-> T.int32` asks for: any expression. A protocol, since
+# the first parameter of a method, which a kernel of a module looks like, must be one to differ from the class.
+# The decorator has it that the name can be called, which a protocol's own cannot. Without `init=False` a checker
+# would derive a constructor from the fields.
+class _MakesScalar(PrimExpr, init=False):  # pyright: ignore[reportGeneralTypeIssues]
+    @overload
+    def __new__(cls, expr: None = None, *, is_size_var: builtins.bool = False) -> Var: ...
+    @overload
+    def __new__(cls, expr: object, *, is_size_var: builtins.bool = False) -> PrimExpr: ...
+
+class _Scalar(_MakesScalar, Protocol, init=False): ...  # pyright: ignore[reportGeneralTypeIssues]
+
+class _MakesPointer(Var, init=False):  # pyright: ignore[reportGeneralTypeIssues]
+    def __new__(  # pyright: ignore[reportInconsistentConstructor]
+        cls, dtype: object = None, storage_scope: str = "global", *, is_size_var: builtins.bool = False
+    ) -> Var: ...
+
+class _Pointer(_MakesPointer, Protocol, init=False): ...  # pyright: ignore[reportGeneralTypeIssues]
+
+def _scalar(cls: object, /) -> type[_Scalar]: ...
+def _pointer(cls: object, /) -> type[_Pointer]: ...
+
+@_pointer
+class handle: ...
+"""
+
+
 def dtype_names() -> list[str]:
     """Every name `T` gives to a data type, `handle` excepted."""
     names = [s if n == 1 else f"{s}x{n}" for s in SCALARS for n in (1, *LANES)]
@@ -114,22 +148,4 @@ def require_dtype(name: str) -> DtypeFunction:
 
 def stub_text() -> str:
     """The text of `dtypes.pyi`, where every scalar type is the class of all expressions."""
-    lines = [
-        "# Written by `stub_text()` of the module dtype_functions; a test compares the two.",
-        "from typing import Protocol, TypeAlias",
-        "",
-        "from tscript.ir.dtype import DataType",
-        "from tscript.ir.expr import PrimExpr, Type",
-        "",
-        "# A protocol, because a checker wants the first parameter of a method (a kernel of a module) to fit the class,",
-        "# unless its type is one.",
-        "class handle(Protocol):",
-        "    name: str",
-        "    dtype: DataType",
-        "    type_annotation: Type",
-        '    def __init__(self, dtype: object = None, storage_scope: str = "global", *, is_size_var: object = False)'
-        " -> None: ...",
-        "",
-        *(f"{n}: TypeAlias = PrimExpr" for n in dtype_names()),
-    ]
-    return "\n".join(lines) + "\n"
+    return _STUB_HEAD + "".join(f"\n@_scalar\nclass {n}: ...\n" for n in dtype_names())

@@ -1,128 +1,372 @@
 # Written by `stub_text()` of the module dtype_functions; a test compares the two.
-from typing import Protocol, TypeAlias
+import builtins
+from typing import Protocol, overload
 
-from tscript.ir.dtype import DataType
-from tscript.ir.expr import PrimExpr, Type
+from tscript.ir.expr import PrimExpr, Var
 
-# A protocol, because a checker wants the first parameter of a method (a kernel of a module) to fit the class,
-# unless its type is one.
-class handle(Protocol):
-    name: str
-    dtype: DataType
-    type_annotation: Type
-    def __init__(self, dtype: object = None, storage_scope: str = "global", *, is_size_var: object = False) -> None: ...
+# What `n: T.int32` says to a checker: an expression, and what `-> T.int32` asks for: any expression. A protocol, since
+# the first parameter of a method, which a kernel of a module looks like, must be one to differ from the class.
+# The decorator has it that the name can be called, which a protocol's own cannot. Without `init=False` a checker
+# would derive a constructor from the fields.
+class _MakesScalar(PrimExpr, init=False):  # pyright: ignore[reportGeneralTypeIssues]
+    @overload
+    def __new__(cls, expr: None = None, *, is_size_var: builtins.bool = False) -> Var: ...
+    @overload
+    def __new__(cls, expr: object, *, is_size_var: builtins.bool = False) -> PrimExpr: ...
 
-int8: TypeAlias = PrimExpr
-int8x2: TypeAlias = PrimExpr
-int8x4: TypeAlias = PrimExpr
-int8x8: TypeAlias = PrimExpr
-int8x16: TypeAlias = PrimExpr
-int8x32: TypeAlias = PrimExpr
-int8x64: TypeAlias = PrimExpr
-int16: TypeAlias = PrimExpr
-int16x2: TypeAlias = PrimExpr
-int16x4: TypeAlias = PrimExpr
-int16x8: TypeAlias = PrimExpr
-int16x16: TypeAlias = PrimExpr
-int16x32: TypeAlias = PrimExpr
-int16x64: TypeAlias = PrimExpr
-int32: TypeAlias = PrimExpr
-int32x2: TypeAlias = PrimExpr
-int32x4: TypeAlias = PrimExpr
-int32x8: TypeAlias = PrimExpr
-int32x16: TypeAlias = PrimExpr
-int32x32: TypeAlias = PrimExpr
-int32x64: TypeAlias = PrimExpr
-int64: TypeAlias = PrimExpr
-int64x2: TypeAlias = PrimExpr
-int64x4: TypeAlias = PrimExpr
-int64x8: TypeAlias = PrimExpr
-int64x16: TypeAlias = PrimExpr
-int64x32: TypeAlias = PrimExpr
-int64x64: TypeAlias = PrimExpr
-uint8: TypeAlias = PrimExpr
-uint8x2: TypeAlias = PrimExpr
-uint8x4: TypeAlias = PrimExpr
-uint8x8: TypeAlias = PrimExpr
-uint8x16: TypeAlias = PrimExpr
-uint8x32: TypeAlias = PrimExpr
-uint8x64: TypeAlias = PrimExpr
-uint16: TypeAlias = PrimExpr
-uint16x2: TypeAlias = PrimExpr
-uint16x4: TypeAlias = PrimExpr
-uint16x8: TypeAlias = PrimExpr
-uint16x16: TypeAlias = PrimExpr
-uint16x32: TypeAlias = PrimExpr
-uint16x64: TypeAlias = PrimExpr
-uint32: TypeAlias = PrimExpr
-uint32x2: TypeAlias = PrimExpr
-uint32x4: TypeAlias = PrimExpr
-uint32x8: TypeAlias = PrimExpr
-uint32x16: TypeAlias = PrimExpr
-uint32x32: TypeAlias = PrimExpr
-uint32x64: TypeAlias = PrimExpr
-uint64: TypeAlias = PrimExpr
-uint64x2: TypeAlias = PrimExpr
-uint64x4: TypeAlias = PrimExpr
-uint64x8: TypeAlias = PrimExpr
-uint64x16: TypeAlias = PrimExpr
-uint64x32: TypeAlias = PrimExpr
-uint64x64: TypeAlias = PrimExpr
-float16: TypeAlias = PrimExpr
-float16x2: TypeAlias = PrimExpr
-float16x4: TypeAlias = PrimExpr
-float16x8: TypeAlias = PrimExpr
-float16x16: TypeAlias = PrimExpr
-float16x32: TypeAlias = PrimExpr
-float16x64: TypeAlias = PrimExpr
-float32: TypeAlias = PrimExpr
-float32x2: TypeAlias = PrimExpr
-float32x4: TypeAlias = PrimExpr
-float32x8: TypeAlias = PrimExpr
-float32x16: TypeAlias = PrimExpr
-float32x32: TypeAlias = PrimExpr
-float32x64: TypeAlias = PrimExpr
-float64: TypeAlias = PrimExpr
-float64x2: TypeAlias = PrimExpr
-float64x4: TypeAlias = PrimExpr
-float64x8: TypeAlias = PrimExpr
-float64x16: TypeAlias = PrimExpr
-float64x32: TypeAlias = PrimExpr
-float64x64: TypeAlias = PrimExpr
-bfloat16: TypeAlias = PrimExpr
-bfloat16x2: TypeAlias = PrimExpr
-bfloat16x4: TypeAlias = PrimExpr
-bfloat16x8: TypeAlias = PrimExpr
-bfloat16x16: TypeAlias = PrimExpr
-bfloat16x32: TypeAlias = PrimExpr
-bfloat16x64: TypeAlias = PrimExpr
-float8_e4m3fn: TypeAlias = PrimExpr
-float8_e4m3fnx2: TypeAlias = PrimExpr
-float8_e4m3fnx4: TypeAlias = PrimExpr
-float8_e4m3fnx8: TypeAlias = PrimExpr
-float8_e4m3fnx16: TypeAlias = PrimExpr
-float8_e4m3fnx32: TypeAlias = PrimExpr
-float8_e4m3fnx64: TypeAlias = PrimExpr
-float8_e5m2: TypeAlias = PrimExpr
-float8_e5m2x2: TypeAlias = PrimExpr
-float8_e5m2x4: TypeAlias = PrimExpr
-float8_e5m2x8: TypeAlias = PrimExpr
-float8_e5m2x16: TypeAlias = PrimExpr
-float8_e5m2x32: TypeAlias = PrimExpr
-float8_e5m2x64: TypeAlias = PrimExpr
-float4_e2m1fn: TypeAlias = PrimExpr
-float4_e2m1fnx2: TypeAlias = PrimExpr
-float4_e2m1fnx4: TypeAlias = PrimExpr
-float4_e2m1fnx8: TypeAlias = PrimExpr
-float4_e2m1fnx16: TypeAlias = PrimExpr
-float4_e2m1fnx32: TypeAlias = PrimExpr
-float4_e2m1fnx64: TypeAlias = PrimExpr
-bool: TypeAlias = PrimExpr
-boolx2: TypeAlias = PrimExpr
-boolx4: TypeAlias = PrimExpr
-boolx8: TypeAlias = PrimExpr
-boolx16: TypeAlias = PrimExpr
-boolx32: TypeAlias = PrimExpr
-boolx64: TypeAlias = PrimExpr
-boolean: TypeAlias = PrimExpr
-void: TypeAlias = PrimExpr
+class _Scalar(_MakesScalar, Protocol, init=False): ...  # pyright: ignore[reportGeneralTypeIssues]
+
+class _MakesPointer(Var, init=False):  # pyright: ignore[reportGeneralTypeIssues]
+    def __new__(  # pyright: ignore[reportInconsistentConstructor]
+        cls, dtype: object = None, storage_scope: str = "global", *, is_size_var: builtins.bool = False
+    ) -> Var: ...
+
+class _Pointer(_MakesPointer, Protocol, init=False): ...  # pyright: ignore[reportGeneralTypeIssues]
+
+def _scalar(cls: object, /) -> type[_Scalar]: ...
+def _pointer(cls: object, /) -> type[_Pointer]: ...
+
+@_pointer
+class handle: ...
+
+@_scalar
+class int8: ...
+
+@_scalar
+class int8x2: ...
+
+@_scalar
+class int8x4: ...
+
+@_scalar
+class int8x8: ...
+
+@_scalar
+class int8x16: ...
+
+@_scalar
+class int8x32: ...
+
+@_scalar
+class int8x64: ...
+
+@_scalar
+class int16: ...
+
+@_scalar
+class int16x2: ...
+
+@_scalar
+class int16x4: ...
+
+@_scalar
+class int16x8: ...
+
+@_scalar
+class int16x16: ...
+
+@_scalar
+class int16x32: ...
+
+@_scalar
+class int16x64: ...
+
+@_scalar
+class int32: ...
+
+@_scalar
+class int32x2: ...
+
+@_scalar
+class int32x4: ...
+
+@_scalar
+class int32x8: ...
+
+@_scalar
+class int32x16: ...
+
+@_scalar
+class int32x32: ...
+
+@_scalar
+class int32x64: ...
+
+@_scalar
+class int64: ...
+
+@_scalar
+class int64x2: ...
+
+@_scalar
+class int64x4: ...
+
+@_scalar
+class int64x8: ...
+
+@_scalar
+class int64x16: ...
+
+@_scalar
+class int64x32: ...
+
+@_scalar
+class int64x64: ...
+
+@_scalar
+class uint8: ...
+
+@_scalar
+class uint8x2: ...
+
+@_scalar
+class uint8x4: ...
+
+@_scalar
+class uint8x8: ...
+
+@_scalar
+class uint8x16: ...
+
+@_scalar
+class uint8x32: ...
+
+@_scalar
+class uint8x64: ...
+
+@_scalar
+class uint16: ...
+
+@_scalar
+class uint16x2: ...
+
+@_scalar
+class uint16x4: ...
+
+@_scalar
+class uint16x8: ...
+
+@_scalar
+class uint16x16: ...
+
+@_scalar
+class uint16x32: ...
+
+@_scalar
+class uint16x64: ...
+
+@_scalar
+class uint32: ...
+
+@_scalar
+class uint32x2: ...
+
+@_scalar
+class uint32x4: ...
+
+@_scalar
+class uint32x8: ...
+
+@_scalar
+class uint32x16: ...
+
+@_scalar
+class uint32x32: ...
+
+@_scalar
+class uint32x64: ...
+
+@_scalar
+class uint64: ...
+
+@_scalar
+class uint64x2: ...
+
+@_scalar
+class uint64x4: ...
+
+@_scalar
+class uint64x8: ...
+
+@_scalar
+class uint64x16: ...
+
+@_scalar
+class uint64x32: ...
+
+@_scalar
+class uint64x64: ...
+
+@_scalar
+class float16: ...
+
+@_scalar
+class float16x2: ...
+
+@_scalar
+class float16x4: ...
+
+@_scalar
+class float16x8: ...
+
+@_scalar
+class float16x16: ...
+
+@_scalar
+class float16x32: ...
+
+@_scalar
+class float16x64: ...
+
+@_scalar
+class float32: ...
+
+@_scalar
+class float32x2: ...
+
+@_scalar
+class float32x4: ...
+
+@_scalar
+class float32x8: ...
+
+@_scalar
+class float32x16: ...
+
+@_scalar
+class float32x32: ...
+
+@_scalar
+class float32x64: ...
+
+@_scalar
+class float64: ...
+
+@_scalar
+class float64x2: ...
+
+@_scalar
+class float64x4: ...
+
+@_scalar
+class float64x8: ...
+
+@_scalar
+class float64x16: ...
+
+@_scalar
+class float64x32: ...
+
+@_scalar
+class float64x64: ...
+
+@_scalar
+class bfloat16: ...
+
+@_scalar
+class bfloat16x2: ...
+
+@_scalar
+class bfloat16x4: ...
+
+@_scalar
+class bfloat16x8: ...
+
+@_scalar
+class bfloat16x16: ...
+
+@_scalar
+class bfloat16x32: ...
+
+@_scalar
+class bfloat16x64: ...
+
+@_scalar
+class float8_e4m3fn: ...
+
+@_scalar
+class float8_e4m3fnx2: ...
+
+@_scalar
+class float8_e4m3fnx4: ...
+
+@_scalar
+class float8_e4m3fnx8: ...
+
+@_scalar
+class float8_e4m3fnx16: ...
+
+@_scalar
+class float8_e4m3fnx32: ...
+
+@_scalar
+class float8_e4m3fnx64: ...
+
+@_scalar
+class float8_e5m2: ...
+
+@_scalar
+class float8_e5m2x2: ...
+
+@_scalar
+class float8_e5m2x4: ...
+
+@_scalar
+class float8_e5m2x8: ...
+
+@_scalar
+class float8_e5m2x16: ...
+
+@_scalar
+class float8_e5m2x32: ...
+
+@_scalar
+class float8_e5m2x64: ...
+
+@_scalar
+class float4_e2m1fn: ...
+
+@_scalar
+class float4_e2m1fnx2: ...
+
+@_scalar
+class float4_e2m1fnx4: ...
+
+@_scalar
+class float4_e2m1fnx8: ...
+
+@_scalar
+class float4_e2m1fnx16: ...
+
+@_scalar
+class float4_e2m1fnx32: ...
+
+@_scalar
+class float4_e2m1fnx64: ...
+
+@_scalar
+class bool: ...
+
+@_scalar
+class boolx2: ...
+
+@_scalar
+class boolx4: ...
+
+@_scalar
+class boolx8: ...
+
+@_scalar
+class boolx16: ...
+
+@_scalar
+class boolx32: ...
+
+@_scalar
+class boolx64: ...
+
+@_scalar
+class boolean: ...
+
+@_scalar
+class void: ...
