@@ -74,7 +74,7 @@ def _as_frozen_value(value: Any) -> Any:
     """Lists and dicts inside attributes, as they are kept: tuples and frozen dicts, which traversal goes through."""
     if type(value) in (list, tuple):
         return tuple(_as_frozen_value(v) for v in value)
-    return _as_frozen(value) if type(value) is dict else value
+    return _as_frozen(value) if type(value) is dict else value  # pyright: ignore[reportUnknownArgumentType]
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(derived, trailing, converted))
