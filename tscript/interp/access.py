@@ -187,30 +187,43 @@ def _listed(values: Sequence[Val]) -> str:
 # -- declared regions -----------------------------------------------------------------------------
 
 
-def _check_regions(g: Gen, view: View, ends: Sequence[Sequence[Val]], write: bool) -> None:
+Corners = Sequence[Sequence[Val]]
+
+
+def _check_regions(g: Gen, view: View, ends: Corners, write: bool) -> None:
     """Emit what is not certain about the enclosing blocks having declared the element (all corners in `ends`)."""
     if not g.options.check_regions:
         return
-    for frame in g.blocks[view.depth :]:
+    names = _all_names(g, view, ends)
+    for frame in g.blocks[names[-1][0].depth :]:
         if not frame.checked:
             continue
         regions = frame.writes if write else frame.reads
-        mine = [r for r in regions if r.buffer is view.buffer]
-        if any(all(_covers(r, index) for index in ends) for r in mine):
+        mine = [(r, corners) for r in regions for v, corners in names if r.buffer is v.buffer]
+        if any(all(_covers(r, index) for index in corners) for r, corners in mine):
             continue
-        if not mine and any(r.buffer.data is view.buffer.data for r in regions):
+        if not mine and any(r.buffer.data is v.buffer.data for r in regions for v, _ in names):
             continue  # declared through an alias: which elements that means is not for us to say
-        for index in ends:
-            inside = [" and ".join(_inside(g, r, index)) or "True" for r in mine]
+        for n, index in enumerate(ends):
+            inside = [" and ".join(_inside(g, r, corners[n])) or "True" for r, corners in mine]
             shown = f"{view.buffer.name!r}, ({_listed(index)}), {frame.name!r}, {write}"
             test = f"if not ({' or '.join(inside)}): " if inside else ""
             g.line(f"{test}raise _outside_region({shown})")
 
 
-def check_region_declared(g: Gen, view: View, corners: Sequence[Sequence[Val]]) -> None:
-    """Emit what is not certain about the enclosing blocks having declared a region, for reading or writing."""
-    writes = any(r.buffer is view.buffer for frame in g.blocks[-1:] for r in frame.writes)
-    _check_regions(g, view, corners, writes)
+def _all_names(g: Gen, view: View, ends: Corners) -> list[tuple[View, Corners]]:
+    """The same elements as elements of the view, of the buffer it shows, of the buffer that one shows, ..."""
+    names: list[tuple[View, Corners]] = [(view, ends)]
+    while view.source is not None:
+        skipped = len(view.corner) - len(view.lows)
+        head, tail = view.corner[:skipped], view.corner[skipped:]
+        ends = [
+            [*head, *(total(g, [low, i]) for low, i in zip(tail, index, strict=True))]
+            for index in ends
+        ]
+        view = view.source
+        names.append((view, ends))
+    return names
 
 
 def _covers(region: Region, index: Sequence[Val]) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from tscript.interp.access import (
     INT64,
-    check_region_declared,
     difference_range,
     integer_of,
     offset_of,
@@ -152,9 +151,6 @@ def _match(g: Gen, match: st.MatchBufferRegion, body: st.Stmt) -> None:
     lows = [_steady(g, integer_of(g, r.min)) for r in match.source.region]
     extents = [_steady(g, integer_of(g, r.extent)) for r in match.source.region]
     _check_inside(g, view, lows, extents)
-    one = number(-1)
-    last = [total(g, [low, extent, one]) for low, extent in zip(lows, extents, strict=True)]
-    check_region_declared(g, view, [lows, last])
     skipped = len(source.shape) - len(target.shape)
     if skipped < 0:
         raise InterpError(f"view {target.name} has more dimensions than the region of {source.name} it shows")
@@ -178,7 +174,7 @@ def _match(g: Gen, match: st.MatchBufferRegion, body: st.Stmt) -> None:
     dims = tuple(extents[skipped:])
     zeros = tuple(number(0) for _ in dims)
     g.views[target] = View(
-        target, view.memory, view.shadow, base, zeros, dims, target.shape, steps, len(g.blocks), g.stack[-1]
+        target, view.memory, view.shadow, base, zeros, dims, target.shape, steps, len(g.blocks), g.stack[-1], view, tuple(lows)
     )
 
 

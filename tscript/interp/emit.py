@@ -123,6 +123,8 @@ class View:
     strides: tuple[Val, ...]
     depth: int  # blocks around the place where it was introduced
     home: Scope  # where `memory` was assigned
+    source: View | None = None  # what a match_buffer shows, and
+    corner: tuple[Val, ...] = ()  # where in it the view starts
 
 
 Handler = Callable[["Gen", Any], Val]
@@ -231,7 +233,10 @@ class Gen:
 
     def pop(self, header: str) -> None:
         """Close the innermost scope and append it under `header`."""
-        scope = self.stack.pop()
+        self.attach(header, self.stack.pop())
+
+    def attach(self, header: str, scope: Scope) -> None:
+        """Append a closed scope under `header`."""
         self.line(header)
         self.stack[-1].lines.append(scope)
 

@@ -233,10 +233,13 @@ def choose_lazily(g: Gen, condition: PrimExpr, then: PrimExpr, otherwise: PrimEx
     made = g.name("t")
     g.push()
     a = lazily(g, then, made)
-    g.pop(f"if {c.code}:")
+    # Lines that the second branch places further out must come before the first one.
+    first = g.stack.pop()
     g.push()
     b = lazily(g, otherwise, made)
-    g.pop("else:")
+    second = g.stack.pop()
+    g.attach(f"if {c.code}:", first)
+    g.attach("else:", second)
     if then.dtype.is_float:
         return Val(made, True)
     return Val(made, True, min(a.lo, b.lo), max(a.hi, b.hi))

@@ -70,11 +70,16 @@ def _if(g: Gen, s: st.IfThenElse) -> None:
     condition = root(g, s.condition)
     g.push()
     g.stmt(s.then_case)
-    g.pop(f"if {condition.code}:")
+    # Lines that the second branch places further out must come before the first one.
+    then = g.stack.pop()
+    otherwise = None
     if s.else_case is not None:
         g.push()
         g.stmt(s.else_case)
-        g.pop("else:")
+        otherwise = g.stack.pop()
+    g.attach(f"if {condition.code}:", then)
+    if otherwise is not None:
+        g.attach("else:", otherwise)
 
 
 @handles(STATEMENTS, st.While)
