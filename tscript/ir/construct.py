@@ -112,7 +112,15 @@ def convert_attr(value: Any) -> Any:
         return FrozenDict({k: convert_attr(v) for k, v in value.items()})  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if value is None or isinstance(value, (str, Node, np.ndarray)):
         return value  # pyright: ignore[reportUnknownVariableType]
-    raise TypeError(f"a {type(value).__name__} cannot be the value of an attribute")
+    if is_value_object(value):
+        return value  # pyright: ignore[reportUnknownVariableType]
+    raise TypeError(f"a {type(value).__name__} cannot be the value of an attribute")  # pyright: ignore[reportUnknownArgumentType]
+
+
+def is_value_object(value: object) -> bool:
+    """Whether an object compares and hashes by content, as a target does: such objects are kept as attributes."""
+    kind = type(value)
+    return kind.__eq__ is not object.__eq__ and kind.__hash__ not in (None, object.__hash__)
 
 
 def is_const_int(e: object, value: int) -> bool:

@@ -124,7 +124,7 @@ RULES: Final[dict[str, Rule]] = dict(
         ),
         _rule(
             "W17",
-            "attributes and annotations map texts to texts, numbers, nodes, arrays, or tuples and dicts of these",
+            "attributes map texts to texts, numbers, nodes, arrays, values, and tuples or dicts of them",
             "other objects can be neither printed nor saved",
             "store a text or a number",
         ),

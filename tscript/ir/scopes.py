@@ -11,6 +11,7 @@ from tscript.ir import expr as ex
 from tscript.ir import stmt as st
 from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
+from tscript.ir.construct import is_value_object
 from tscript.ir.expr import GlobalVar, Op, PrimExpr, Range, Var
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.ir.functor import children
@@ -98,7 +99,7 @@ class ScopeVerifier:
             self.expr(value)
         elif isinstance(value, IndexMap):
             self._index_map(value)
-        elif not isinstance(value, (str, bool, int, float, Node, np.generic, np.ndarray)) and value is not None:
+        elif not (value is None or isinstance(value, (Node, np.ndarray)) or is_value_object(value)):
             raise self.fail("W17", f"{what} is a {type(value).__name__}", None)
 
     def _index_map(self, value: IndexMap) -> None:
