@@ -21,51 +21,6 @@ pytestmark = [
 ]
 
 
-def problems(folder: Path, files: dict[str, str], **rules: str) -> list[dict[str, Any]]:
-    """What the checker, in strict mode with `rules` changed, says about files of these texts."""
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    config = {"typeCheckingMode": "strict", "pythonVersion": "3.11", "extraPaths": [str(ROOT)], **rules}
-    (folder / "pyrightconfig.json").write_text(json.dumps(config))
-    command = [
-        sys.executable,
-        "-m",
-        "basedpyright",
-        "--outputjson",
-        "-p",
-        str(folder),
-        *(str(folder / n) for n in files),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
-    found: list[dict[str, Any]] = json.loads(done.stdout)["generalDiagnostics"]
-    return [d for d in found if d["severity"] != "information"]
-
-
-def told(found: list[dict[str, Any]]) -> list[str]:
-    return [
-        f"{Path(d['file']).name}:{d['range']['start']['line'] + 1}: {d['message']} ({d.get('rule')})" for d in found
-    ]
-
-
-def test_kernels_on_handles_pass_with_every_rule_on(tmp_path: Path) -> None:
-    text = (HERE / "handles.py").read_text()
-    assert "pyright:" not in text
-    assert told(problems(tmp_path, {"handles.py": text})) == []
-
-
-def test_kernels_on_buffers_pass_with_the_rules_on_their_types_off(tmp_path: Path) -> None:
-    text = (HERE / "kernels.py").read_text()
-    assert told(problems(tmp_path, {"kernels.py": text}, reportInvalidTypeForm="none")) == []
-
-
-def test_buffers_in_signatures_break_no_other_rule(tmp_path: Path) -> None:
-    text = (HERE / "kernels.py").read_text()
-    silenced = "\n".join(line for line in text.splitlines() if not line.startswith("# pyright:"))
-    found = problems(tmp_path, {"kernels.py": silenced + "\n"}, reportInvalidTypeForm="none")
-    # What the annotation's call gives is unknown to the checker; nothing else may be wrong.
-    assert {d["rule"] for d in found} == UNKNOWN
-
-
 MISTAKES = """\
 from tscript.script import ir as I
 from tscript.script import tir as T
@@ -93,14 +48,7 @@ f.skript()
 """
 
 
-def test_mistakes_in_kernels_are_found(tmp_path: Path) -> None:
-    found = problems(tmp_path, {"mistakes.py": MISTAKES}, reportInvalidTypeForm="none")
-    lines = {d["range"]["start"]["line"] + 1 for d in found}
-    assert lines >= {8, 9, 10, 11, 12, 13, 14, 15, 18, 23}, told(found)
-
-
-def test_types_are_those_of_the_program(tmp_path: Path) -> None:
-    text = """\
+PROGRAM = """\
 from typing import assert_type
 
 import tscript
@@ -152,4 +100,76 @@ assert_type(f, PrimFunc)
 checked: tscript.IRModule = M
 assert_type(M["g"], PrimFunc)
 """
-    assert told(problems(tmp_path, {"program.py": text})) == []
+
+
+def _silenced(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith("# pyright:")) + "\n"
+
+
+HANDLES = (HERE / "handles.py").read_text()
+KERNELS = (HERE / "kernels.py").read_text()
+CALL_FORM = {"reportInvalidTypeForm": "none"}
+# folder: (text of its one file, rules that are changed)
+CASES: dict[str, tuple[str, dict[str, str]]] = {
+    "handles": (HANDLES, {}),
+    "kernels": (KERNELS, CALL_FORM),
+    "silenced": (_silenced(KERNELS), CALL_FORM),
+    "mistakes": (MISTAKES, CALL_FORM),
+    "program": (PROGRAM, {}),
+}
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """What the checker, in strict mode, says about each case. One run, since most of its time is starting."""
+    root = tmp_path_factory.mktemp("typing")
+    for name, (text, _) in CASES.items():
+        (root / name).mkdir()
+        (root / name / f"{name}_case.py").write_text(text)
+    config = {
+        "typeCheckingMode": "strict",
+        "pythonVersion": "3.11",
+        "extraPaths": [str(ROOT)],  # for the files of the package itself
+        "executionEnvironments": [
+            {"root": name, "extraPaths": [str(ROOT)], **rules} for name, (_, rules) in CASES.items()
+        ],
+    }
+    (root / "pyrightconfig.json").write_text(json.dumps(config))
+    command = [sys.executable, "-m", "basedpyright", "--outputjson", "-p", str(root), "--pythonpath", sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root, check=False)
+    result = json.loads(done.stdout)
+    assert result["summary"]["filesAnalyzed"] == len(CASES)
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in CASES}
+    for d in result["generalDiagnostics"]:
+        if d["severity"] != "information":
+            found[Path(d["file"]).parent.name].append(d)
+    return found
+
+
+def told(found: list[dict[str, Any]]) -> list[str]:
+    return [
+        f"{Path(d['file']).name}:{d['range']['start']['line'] + 1}: {d['message']} ({d.get('rule')})" for d in found
+    ]
+
+
+def test_kernels_on_handles_pass_with_every_rule_on(reports: dict[str, list[dict[str, Any]]]) -> None:
+    assert "pyright:" not in HANDLES
+    assert told(reports["handles"]) == []
+
+
+def test_kernels_on_buffers_pass_with_the_rules_on_their_types_off(reports: dict[str, list[dict[str, Any]]]) -> None:
+    assert told(reports["kernels"]) == []
+
+
+def test_buffers_in_signatures_break_no_other_rule(reports: dict[str, list[dict[str, Any]]]) -> None:
+    # What the annotation's call gives is unknown to the checker; nothing else may be wrong.
+    assert {d["rule"] for d in reports["silenced"]} == UNKNOWN
+
+
+def test_mistakes_in_kernels_are_found(reports: dict[str, list[dict[str, Any]]]) -> None:
+    lines = {d["range"]["start"]["line"] + 1 for d in reports["mistakes"]}
+    assert lines >= {8, 9, 10, 11, 12, 13, 14, 15, 18, 23}, told(reports["mistakes"])
+
+
+def test_types_are_those_of_the_program(reports: dict[str, list[dict[str, Any]]]) -> None:
+    assert told(reports["program"]) == []
