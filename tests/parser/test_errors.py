@@ -182,7 +182,11 @@ FUNCTIONS = [
         "a private function may not carry a global symbol",
     ),
     ("@«T.prim_fun»\ndef f():\n    pass", "did you mean `prim_func`"),
-    ("«x = 1»\n@T.prim_func\ndef f():\n    pass", "one function or class and nothing else"),
+    (
+        "@T.prim_func\ndef f():\n    pass\n«x = 1»",
+        "one function or class, after `name = value` lines, and nothing else",
+    ),
+    ("x = «y»\n@T.prim_func\ndef f():\n    pass", "Undefined variable: y"),
     ("@T.prim_func\ndef f():\n    C[0] = «)»", "this is no Python"),
 ]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tscript.ir.function import PrimFunc
+from tscript.ir.structural import structural_equal
 from tscript.script import from_source
 from tscript.script import tir as T
 from tscript.support.errors import ScriptError
@@ -156,6 +157,19 @@ def test_positions_are_those_of_the_file(tmp_path: Path) -> None:
 def test_tabs_and_one_line_bodies_are_read() -> None:
     func = from_source("\t@T.prim_func\n\tdef f(C: T.Buffer((4,), 'int32')): C[0] = 1; C[1] = 2")
     assert len(func.body.seq) == 2
+
+
+def test_values_may_be_named_before_the_function_of_a_text() -> None:
+    func = from_source("n = 4\nm = n * 2\n@T.prim_func\ndef f(C: T.Buffer((m,), 'int32')):\n    C[0] = n")
+    assert "T.Buffer((8,)" in func.script() and "C[0] = 4" in func.script()
+
+
+def test_a_text_with_its_metadata_reads_back() -> None:
+    text = "line\nbreak"
+    func = from_source("@T.prim_func\ndef f():\n    T.func_attr({'k': text})", {"text": text})
+    shown = func.script(show_meta=True)
+    assert shown.startswith("metadata = ")
+    assert structural_equal(from_source(shown), func)
 
 
 def test_an_undecorated_function_or_class_can_be_given() -> None:

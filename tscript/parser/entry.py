@@ -33,8 +33,8 @@ def from_source(
 ) -> PrimFunc | IRModule:
     r"""The kernel or module that a text (or an undecorated function or class) describes.
 
-    The text holds one function or one class; comments and imports around it are ignored. Names it may use
-    are `T`, `I`, ... and those of `extra_vars`. Raises ScriptError.
+    The text holds one function or one class, after lines `name = value` if need be; comments and imports
+    are ignored. Names it may use are `T`, `I`, ... and those of `extra_vars`. Raises ScriptError.
 
     >>> from tscript.script import from_source
     >>> f = from_source("@T.prim_func\ndef f(A: T.Buffer((n,), 'int8')):\n    A[0] = T.int8(1)", {"n": 4})
@@ -53,6 +53,8 @@ def from_source(
             captured = (*class_names(text, None), *captured)
         else:
             raise TypeError(f"from_source takes a text, a function or a class, not a {type(text).__name__}")
+        for name, value in source.assignments:
+            captured = ({name: Evaluator(source, Scope(captured)).eval(value)}, *captured)
         if isinstance(source.node, ast.ClassDef):
             return read_module(source, source.node, captured, check_well_formed and _module_checks(source))
         node = require_function(source)

@@ -63,17 +63,25 @@ class Text:
 
 
 class Source(Text):
-    """The syntax tree `node` of one function or class, and where it stands."""
+    """The syntax tree `node` of one function or class, where it stands, and the assignments before it."""
 
-    __slots__ = ("node",)
+    __slots__ = ("assignments", "node")
 
-    def __init__(self, file: str, node: Definition, lines: list[str], line_shift: int) -> None:
+    def __init__(
+        self,
+        file: str,
+        node: Definition,
+        lines: list[str],
+        line_shift: int,
+        assignments: tuple[tuple[str, ast.expr], ...] = (),
+    ) -> None:
         super().__init__(file, lines, line_shift)
         self.node = node
+        self.assignments = assignments
 
 
 def source_of_text(text: str, prefix: str = "tscript") -> Source:
-    """The single function or class in `text`, which may be indented as a whole.
+    """The single function or class in `text`, which may be indented as a whole, and `name = value` lines before it.
 
     The text gets a file name of its own, so that messages and tracebacks can show its lines.
     Raises ScriptError for text that is no Python or holds something else.
@@ -94,12 +102,15 @@ def source_of_text(text: str, prefix: str = "tscript") -> Source:
     shift = -1 if indented else 0
     parsed = Text(file, ["if 1:\n", *lines] if indented else lines, shift)
     found: list[Definition] = []
+    assignments: list[tuple[str, ast.expr]] = []
     for stmt in body:
         if isinstance(stmt, (ast.FunctionDef, ast.ClassDef)):
             found.append(stmt)
+        elif isinstance(stmt, ast.Assign) and not found and isinstance(stmt.targets[0], ast.Name):
+            assignments.append((stmt.targets[0].id, stmt.value))
         elif not isinstance(stmt, (ast.Import, ast.ImportFrom)) and not is_docstring(stmt):
             raise ScriptError(
-                "the text must hold one function or class and nothing else",
+                "the text must hold one function or class, after `name = value` lines, and nothing else",
                 parsed.span(stmt),
                 "pass values the kernel needs by extra_vars={...}",
             )
@@ -110,7 +121,7 @@ def source_of_text(text: str, prefix: str = "tscript") -> Source:
             span,
             "put functions in a class with @I.ir_module",
         )
-    return Source(file, found[0], parsed.lines, shift)
+    return Source(file, found[0], parsed.lines, shift, tuple(assignments))
 
 
 def is_docstring(stmt: ast.stmt) -> bool:
