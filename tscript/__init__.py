@@ -16,12 +16,18 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any, Final
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
 from tscript import error, ir, printer, script, tir
 from tscript.error import DiagnosticError
 from tscript.ir.function import IRModule
 from tscript.parser import default_vars
+
+if TYPE_CHECKING:
+    from tscript import driver, interp, nd, runtime, target, testing
+    from tscript.driver import build, lower
+    from tscript.runtime import cpu, cuda, device
 
 __version__ = "0.1.0"
 
@@ -31,11 +37,7 @@ _LAZY: Final[dict[str, tuple[str, str | None]]] = {
     "cpu": ("tscript.runtime", "cpu"),
     "cuda": ("tscript.runtime", "cuda"),
     "device": ("tscript.runtime", "device"),
-    "nd": ("tscript.nd", None),
-    **{
-        name: (f"tscript.{name}", None)
-        for name in ("interp", "lower", "meta_schedule", "runtime", "target", "te", "testing")
-    },
+    **{name: (f"tscript.{name}", None) for name in ("driver", "interp", "nd", "runtime", "target", "testing")},
 }
 
 
@@ -50,9 +52,27 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, "lower"})
 
 
+class _Face(ModuleType):
+    """This module: `tscript.lower` is the function, whether or not the package of that name is loaded."""
+
+    @property
+    def lower(self) -> Any:
+        """`tscript.driver.lower`."""
+        return importlib.import_module("tscript.driver").lower
+
+    @lower.setter
+    def lower(self, package: ModuleType) -> None:
+        # Python binds a package here once it is imported; `from tscript.lower import ...` does not need that.
+        pass
+
+
+sys.modules[__name__].__class__ = _Face
 default_vars["tscript"] = sys.modules[__name__]
 
-__all__ = ["DiagnosticError", "IRModule", "__version__", "error", "ir", "printer", "script", "tir"]
+__all__ = [
+    "DiagnosticError", "IRModule", "__version__", "build", "cpu", "cuda", "device", "driver", "error", "interp", "ir",
+    "lower", "nd", "printer", "runtime", "script", "target", "testing", "tir",
+]  # fmt: skip
