@@ -14,6 +14,7 @@ from tscript.ir import construct as c
 from tscript.ir import expr as ex
 from tscript.ir.base import Node
 from tscript.ir.digits import Form, Forms, invert
+from tscript.ir.dtype import INT64
 from tscript.ir.expr import ExprLike, IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import DEFINITIONS, NODE_CLASSES, post_order_visit
 from tscript.ir.linear import difference
@@ -101,7 +102,7 @@ class IndexMap(Node):
         """
         self._require_arity(len(indices), "indices")
         values = [v.var if isinstance(v, ex.IterVar) else c.convert(v) for v in indices]
-        kind = values[0].dtype if values else c.INT64
+        kind = values[0].dtype if values else INT64
         for v in values[1:]:
             kind = v.dtype if v.dtype.bits > kind.bits else kind
         env = dict(zip(self.initial_indices, values, strict=True))
@@ -117,7 +118,7 @@ class IndexMap(Node):
         env = {
             v: _Interval(c.const(0, s.dtype), c.sub(s, 1)) for v, s in zip(self.initial_indices, extents, strict=True)
         }
-        kind = extents[0].dtype if extents else c.INT64
+        kind = extents[0].dtype if extents else INT64
         for s in extents[1:]:
             kind = s.dtype if s.dtype.bits > kind.bits else kind
         forms = Forms(dict(zip(self.initial_indices, extents, strict=True)))
@@ -179,7 +180,7 @@ class IndexMap(Node):
                     "indices, so its inverse cannot be derived; give it as inverse_index_map"
                 )
             parts.append(form)
-        dtype = self.initial_indices[0].dtype if self.initial_indices else c.INT64
+        dtype = self.initial_indices[0].dtype if self.initial_indices else INT64
         results = [Var(f"axis{i}", dtype) for i in range(len(parts))]
         solved, padding = invert(self.initial_indices, forms, results, parts)
         condition: PrimExpr | None = None
