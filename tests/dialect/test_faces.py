@@ -115,6 +115,19 @@ def test_module_paths_of_tvm_work() -> None:
     assert tscript.error.DiagnosticError is tscript.DiagnosticError is tscript.error.ScriptError
 
 
+def test_names_are_loaded_when_asked_for() -> None:
+    code = """
+import sys, tscript
+for name in tscript.__all__:
+    assert getattr(tscript, name) is not None, name
+import tscript.lower.pipeline
+assert callable(tscript.lower) and callable(tscript.build) and tscript.nd.array is sys.modules["tscript.nd"].array
+from tscript.lower import pipeline
+assert set(tscript.__all__) <= set(dir(tscript))
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=ROOT, check=True)
+
+
 def test_text_may_use_the_usual_names() -> None:
     text = """
 @T.prim_func
