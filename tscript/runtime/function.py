@@ -10,10 +10,12 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from tscript.codegen.abi import KernelAbi
+from tscript.codegen.statements import with_place
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import Var
 from tscript.ir.semantics import numpy_dtype, wrap
 from tscript.ir.stmt import Stmt
+from tscript.runtime.address import data_address
 from tscript.runtime.signature import ArrayArgument, Environment, ScalarArgument
 from tscript.support.errors import AssertFailed, CallError, DivisionByZero, ExecutionError
 
@@ -129,7 +131,7 @@ class CompiledFunction:
                 argument.check(array, env, owner)
                 is_open = True
             arrays.append(array)
-            slots[i] = array.__array_interface__["data"][0]
+            slots[i] = data_address(array)
         if is_open:
             self._finish(arrays, slots, env, owner)
         if self._may_overlap:
@@ -174,19 +176,11 @@ class CompiledFunction:
     def _failure(self, status: int) -> ExecutionError:
         failure = self._failures[status - 1]
         text = f"{self.abi.name}: {failure.text}"
-        if failure.stmt is not None:
-            if failure.kind == "division":
-                text += f"\n  in: {_statement_text(failure.stmt)}"
-            if failure.stmt.span is not None:
-                text += f"\n  --> {failure.stmt.span}\n{failure.stmt.span.render()}".rstrip()
+        if failure.kind != "assert":
+            text = with_place(text, failure.stmt)
+        elif failure.stmt is not None and failure.stmt.span is not None:
+            text += f"\n  --> {failure.stmt.span}"
         return _FAILURES.get(failure.kind, ExecutionError)(text)
-
-
-def _statement_text(stmt: Stmt) -> str:
-    """The statement, without the declarations that a fragment is printed with."""
-    lines = [line for line in str(stmt).split("\n") if line.strip()]
-    declared = (" = T.Buffer(", " = T.int", " = T.uint", " = T.handle(")
-    return next((line.strip() for line in lines if not any(d in line for d in declared)), lines[-1])
 
 
 def _returned(dtype: DataType, slot: ctypes.c_int64) -> int | float | bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tscript.ir.dtype import DataType
 from tscript.ir.semantics import NUMPY_TYPES, numpy_dtype
+from tscript.runtime.address import data_address
 from tscript.runtime.device import Device, cpu
 
 _ALIGNMENT = 64
@@ -36,7 +37,7 @@ def _allocate(shape: tuple[int, ...], dtype: DataType) -> np.ndarray[Any, Any]:
             f"an array of shape {shape} and type {dtype!s} takes {size} bytes, which is more than can be addressed"
         )
     raw = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -raw.__array_interface__["data"][0] % _ALIGNMENT
+    start = -data_address(raw) % _ALIGNMENT
     return raw[start : start + size].view(kind).reshape(full)
 
 

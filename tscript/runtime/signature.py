@@ -13,6 +13,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import IntImm, PrimExpr, Var
 from tscript.ir.semantics import INT_BINARY, numpy_dtype
+from tscript.runtime.address import data_address
 from tscript.runtime.ndarray import NDArray, dtype_name
 from tscript.support.errors import BuildError, CallError
 
@@ -70,7 +71,7 @@ class ScalarArgument:
         if isinstance(value, NDArray):
             value = value.memory()
         if isinstance(value, np.ndarray):
-            return int(value.__array_interface__["data"][0])
+            return data_address(cast("np.ndarray[Any, Any]", value))
         if value is None:
             return 0
         if isinstance(value, int) and not isinstance(value, bool):
@@ -156,7 +157,7 @@ class ArrayArgument:
             env[self.buffer.elem_offset] = 0
         if self.written and not array.flags.writeable:
             self._fail(f"the kernel writes this array, but it is read-only; pass {self.name}.copy()")
-        if self.alignment > 1 and array.size and array.__array_interface__["data"][0] % self.alignment:
+        if self.alignment > 1 and array.size and data_address(array) % self.alignment:
             self._fail(f"expected memory aligned to {self.alignment} bytes; use tscript.nd.array({self.name})")
         if not array.flags.aligned:
             self._fail(f"its elements are not aligned to {self.itemsize} bytes; use {self.name}.copy()")

@@ -15,6 +15,7 @@ from tscript.codegen.llvm.classify import DIVISIONS, Classifier, Doing, constant
 from tscript.codegen.llvm.intrinsics import HANDLERS, refusal_hint
 from tscript.codegen.llvm.memory import Place
 from tscript.codegen.llvm.types import constant, int_const, int_vector, register_type, zero
+from tscript.codegen.statements import with_place
 from tscript.ir import expr as ex
 from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import DataType
@@ -63,10 +64,8 @@ class ExpressionEmitter:
 
     def refuse(self, what: str, hint: str) -> BuildError:
         """The error that says that `what`, in the current statement, has no native code."""
-        where = "" if self.stmt is None else f"\n  in: {statement_text(self.stmt)}"
-        span = getattr(self.stmt, "span", None)
-        at = f" ({span})" if span else ""
-        return BuildError(f"{self.name}: there is no native code for {what}{at}{where}\n  try: {hint}")
+        text = with_place(f"{self.name}: there is no native code for {what}", self.stmt)
+        return BuildError(f"{text}\n  try: {hint}")
 
     # -- remembered values -----------------------------------------------------------------------
 
@@ -444,8 +443,3 @@ def single_places(b: Builder, place: Place) -> list[Place]:
         return [place]
     starts = place.each or tuple(b.let(f"add nsw i64 {place.start}, {i}") for i in range(place.count))
     return [Place(place.base, place.element, i) for i in starts]
-
-
-def statement_text(stmt: Stmt) -> str:
-    """The first line of a statement."""
-    return str(stmt).strip().split("\n")[-1 if len(str(stmt).split("\n")) < 3 else 0].strip()
