@@ -211,6 +211,13 @@ def test_cast_folds_and_Cast_does_not() -> None:
     assert control.Cast("int32", I) is Cast("int32", I)
 
 
+def test_swapped_arguments_of_a_cast_are_told() -> None:
+    with pytest.raises(TypeError, match=r"wrong order; write T\.cast\(value, dtype\)"):
+        control.cast("float32", I)
+    with pytest.raises(TypeError, match=r"wrong order; write T\.Cast\(dtype, value\)"):
+        control.Cast(I, "float32")
+
+
 def test_reinterpret_needs_equal_sizes() -> None:
     assert is_call(control.reinterpret("int32", X), "reinterpret", "int32", X)
     assert control.reinterpret("float32", X) is X

@@ -100,5 +100,7 @@ def ordinary_code(module: tscript.IRModule) -> tuple[str, int]:
     doubled = n * 2 + tscript.tir.ceildiv(n, 4)
     buffer = tscript.tir.decl_buffer((16, n), "float32", name="A")
     names = [v.name_hint for v in module.functions]
+    library = tscript.build(matmul, target="llvm")
+    library["matmul"](tscript.nd.array([1.0], device=tscript.cpu()), tscript.nd.empty((4, 4), "float16"))
     print(matmul.script(), func.attrs, doubled.dtype, buffer[0, n].script(), names, Two["main"].params)
     return threads.script(), len(module)

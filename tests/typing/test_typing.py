@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
+import tscript
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 UNKNOWN = {"reportUnknownParameterType", "reportUnknownVariableType", "reportUnknownMemberType"}
 
-pytestmark = [
-    pytest.mark.skipif(importlib.util.find_spec("basedpyright") is None, reason="basedpyright is not installed"),
-    pytest.mark.timeout(120),
-]
+pytestmark = pytest.mark.timeout(120)
 
 
 MISTAKES = """\
@@ -54,6 +53,7 @@ from typing import assert_type
 import tscript
 from tscript.script import ir as I
 from tscript.script import tir as T
+from tscript.script import tirx
 from tscript.tir import Buffer, PrimExpr, PrimFunc, Var
 
 
@@ -97,6 +97,7 @@ class M:
 
 
 assert_type(f, PrimFunc)
+assert_type(tirx.max(1, 2), PrimExpr)
 checked: tscript.IRModule = M
 assert_type(M["g"], PrimFunc)
 """
@@ -122,6 +123,8 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     """What the checker, in strict mode, says about each case. One run, since most of its time is starting."""
+    if importlib.util.find_spec("basedpyright") is None:
+        pytest.skip("basedpyright is not installed")
     root = tmp_path_factory.mktemp("typing")
     for name, (text, _) in CASES.items():
         (root / name).mkdir()
@@ -173,3 +176,18 @@ def test_mistakes_in_kernels_are_found(reports: dict[str, list[dict[str, Any]]])
 
 def test_types_are_those_of_the_program(reports: dict[str, list[dict[str, Any]]]) -> None:
     assert told(reports["program"]) == []
+
+
+@pytest.mark.parametrize("name", ["handles", "kernels"])
+def test_the_kernels_are_read_and_print_what_reads_back(name: str) -> None:
+    spec = importlib.util.spec_from_file_location(f"typing_{name}", HERE / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    programs = [v for v in vars(module).values() if isinstance(v, (tscript.IRModule, tscript.tir.PrimFunc))]
+    assert len(programs) >= 4
+    for program in programs:
+        text = program.script()
+        again = tscript.script.from_source(text)
+        tscript.ir.assert_structural_equal(again, program)
+        assert again.script() == text

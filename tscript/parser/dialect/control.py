@@ -30,12 +30,19 @@ from tscript.parser.dialect.values import Value, call, op_function
 
 def cast(value: Value, dtype: str) -> PrimExpr:
     """`value` converted to `dtype`; constants fold, and a value of that type is itself."""
+    _check_order("T.cast(value, dtype)", value, dtype)
     return construct.cast(value, dtype)
 
 
 def Cast(dtype: str, value: Value) -> PrimExpr:
     """A conversion that stays in the program, folded never."""
+    _check_order("T.Cast(dtype, value)", value, dtype)
     return CastNode(DataType(dtype), convert(value))
+
+
+def _check_order(call_form: str, value: Value, dtype: str) -> None:
+    if isinstance(value, str) and not isinstance(dtype, str):
+        raise TypeError(f"the arguments are in the wrong order; write {call_form}")
 
 
 def reinterpret(dtype: str, value: Value) -> PrimExpr:
