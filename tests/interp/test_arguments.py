@@ -86,7 +86,9 @@ def test_symbolic_sizes_come_from_the_arrays_and_must_agree() -> None:
     a, b = np.arange(6, dtype="int32").reshape(2, 3), np.zeros(6, "int32")
     interp.run(count, a, b)
     assert b.tolist() == list(range(6))
-    with pytest.raises(CallError, match=r"parameter 1 \(B\) of count .*dimension 0 must be \(n \* m\) = 6.*got shape \(5,\)"):
+    with pytest.raises(
+        CallError, match=r"parameter 1 \(B\) of count .*dimension 0 must be \(n \* m\) = 6.*got shape \(5,\)"
+    ):
         interp.run(count, a, np.zeros(5, "int32"))
 
 
@@ -126,7 +128,11 @@ def test_arrays_that_do_not_fit_are_refused_with_the_parameter_named(args: tuple
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(300, "takes a int8, which holds -128 to 127; got 300"), (1.5, "takes a int8, not 1.5 of type float"), ("1", "takes a int8")],
+    [
+        (300, "takes a int8, which holds -128 to 127; got 300"),
+        (1.5, "takes a int8, not 1.5 of type float"),
+        ("1", "takes a int8"),
+    ],
 )
 def test_numbers_that_do_not_fit_are_refused(value: Any, text: str) -> None:
     @T.prim_func

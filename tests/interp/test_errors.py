@@ -134,9 +134,7 @@ def test_an_undefined_value_makes_its_element_unwritten_again() -> None:
 
     a, undef = decl_buffer((2,), "int32", name="A"), ex.Call("int32", "tir.undef", ())
     b = decl_buffer((2,), "int32", name="B")
-    body = st.seq(
-        st.BufferStore(a, undef, (int32(1),)), st.BufferStore(b, ex.BufferLoad(a, (int32(1),)), (int32(0),))
-    )
+    body = st.seq(st.BufferStore(a, undef, (int32(1),)), st.BufferStore(b, ex.BufferLoad(a, (int32(1),)), (int32(0),)))
     del f
     with pytest.raises(InterpError, match=r"A\[1\] is read but was never written"):
         interp.run(PrimFunc((a, b), body), np.zeros(2, "int32"), np.zeros(2, "int32"), check_uninitialized=True)

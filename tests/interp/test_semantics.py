@@ -14,7 +14,7 @@ import pytest
 from tscript import interp
 from tscript.ir import expr as ex
 from tscript.ir import stmt as st
-from tscript.ir.buffer import Buffer, decl_buffer
+from tscript.ir.buffer import decl_buffer
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import Call, IntImm, PrimExpr, Var
 from tscript.ir.function import PrimFunc
@@ -130,7 +130,7 @@ def test_quotient_times_divisor_plus_remainder_is_the_dividend(quotient: Any, re
 
 
 def test_ceildiv_by_a_negative_divisor_rounds_up() -> None:
-    from_node = lambda a, b: ex.Sub(int32(0), ex.FloorDiv(ex.Sub(int32(0), a), b))  # noqa: E731
+    from_node = lambda a, b: ex.Sub(int32(0), ex.FloorDiv(ex.Sub(int32(0), a), b))
     a, b = pairs([-7, 7, -6, 6, 0], "int32", lambda x, y: y != 0)
     want = [-(-x // y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
     assert apply(from_node, "int32", a, b).tolist() == want
@@ -139,7 +139,7 @@ def test_ceildiv_by_a_negative_divisor_rounds_up() -> None:
 
 def test_index_arithmetic_with_loop_variables_uses_floor_and_truncation_as_written() -> None:
     x = np.array([-10], "int32")
-    value = lambda v: ex.Add(int32(241), ex.Mul(v, int32(48)))  # noqa: E731
+    value = lambda v: ex.Add(int32(241), ex.Mul(v, int32(48)))
     assert apply(lambda v: ex.Div(value(v), int32(16)), "int32", x).tolist() == [-14]
     assert apply(lambda v: ex.FloorDiv(value(v), int32(16)), "int32", x).tolist() == [-15]
 
@@ -200,7 +200,13 @@ def float_values(dtype: str) -> list[float]:
     raw = [0.0, -0.0, 1.0, -1.0, 1.5, 0.1, -0.3, 3.0, 7.25, -2.5, 100.0, math.inf, -math.inf, math.nan,
            float(info.max), float(info.tiny), float(info.smallest_subnormal)]  # fmt: skip
     with np.errstate(all="ignore"):
-        return np.array(raw, np.float64).astype(np.float32 if kind.itemsize < 4 else kind).astype(kind).astype(np.float64).tolist()
+        return (
+            np.array(raw, np.float64)
+            .astype(np.float32 if kind.itemsize < 4 else kind)
+            .astype(kind)
+            .astype(np.float64)
+            .tolist()
+        )
 
 
 def rounded(dtype: str, values: np.ndarray) -> np.ndarray:
@@ -439,7 +445,7 @@ def test_small_integers_wrap_between_shifts_and_keep_their_sign_bit(dtype: str) 
     four = IntImm(dtype, bits // 2)
     top = limits(dtype)[1] - 5 if dtype[0] == "u" else -6
     a = np.array([48, 3, top], dtype)
-    left = lambda x: Call(x.dtype, "tir.shift_left", (x, four))  # noqa: E731
+    left = lambda x: Call(x.dtype, "tir.shift_left", (x, four))
     got = apply(lambda x: Call(x.dtype, "tir.shift_right", (left(x), four)), dtype, a)
     assert got.tolist() == [wrap(dtype, x << bits // 2) >> bits // 2 for x in a.tolist()]
     assert apply(lambda x: ex.Cast(DataType("int32"), x), "int32", a).tolist() == a.tolist()
@@ -502,5 +508,3 @@ def test_half_precision_compare_and_select_to_bytes_is_the_same_in_vectors() -> 
     want = (a != 0).astype("uint8").tolist()
     for lanes in (1, 2, 4):
         assert apply(make, "uint8", a, lanes=lanes).tolist() == want
-
-

@@ -173,11 +173,13 @@ def _check(g: Gen, view: View, indices: Sequence[Val], shown: Sequence[Val]) -> 
             above = difference_range(total(g, [low, extent]), index)[0] > 0
             top = paren(total(g, [low, extent]))
         if not (below and above):
-            wrong.append(f"not {paren(low)} <= {index.code} < {top}")
+            wrong.append(f"not {paren(low)} <= {paren(index)} < {top}")
     if wrong:
         shape = "".join(f"{v.code}, " for v in view.extents)
         lows = "".join(f"{v.code}, " for v in view.lows)
-        g.line(f"if {' or '.join(wrong)}: raise _outside_buffer({view.buffer.name!r}, ({_listed(shown)}), ({shape}), ({lows}))")
+        g.line(
+            f"if {' or '.join(wrong)}: raise _outside_buffer({view.buffer.name!r}, ({_listed(shown)}), ({shape}), ({lows}))"
+        )
 
 
 def _listed(values: Sequence[Val]) -> str:
@@ -217,10 +219,7 @@ def _all_names(g: Gen, view: View, ends: Corners) -> list[tuple[View, Corners]]:
     while view.source is not None:
         skipped = len(view.corner) - len(view.lows)
         head, tail = view.corner[:skipped], view.corner[skipped:]
-        ends = [
-            [*head, *(total(g, [low, i]) for low, i in zip(tail, index, strict=True))]
-            for index in ends
-        ]
+        ends = [[*head, *(total(g, [low, i]) for low, i in zip(tail, index, strict=True))] for index in ends]
         view = view.source
         names.append((view, ends))
     return names
@@ -309,7 +308,13 @@ def load(g: Gen, buffer: Buffer, exprs: Sequence[PrimExpr], indices: list[Val], 
 
 
 def store(
-    g: Gen, buffer: Buffer, exprs: Sequence[PrimExpr], indices: list[Val], value: Val, predicate: Val | None, undefined: bool
+    g: Gen,
+    buffer: Buffer,
+    exprs: Sequence[PrimExpr],
+    indices: list[Val],
+    value: Val,
+    predicate: Val | None,
+    undefined: bool,
 ) -> None:
     """Write `value`; with `undefined`, count the element as never written."""
     view = view_of(g, buffer)

@@ -37,7 +37,9 @@ class Signature:
         self.func = func
         self.name = func.__name__
         self.params = func.params
-        self.buffers: dict[int, Buffer] = {i: func.buffer_map[p] for i, p in enumerate(func.params) if p in func.buffer_map}
+        self.buffers: dict[int, Buffer] = {
+            i: func.buffer_map[p] for i, p in enumerate(func.params) if p in func.buffer_map
+        }
         scalars = {p for p in func.params if not p.dtype.is_handle}
         found: dict[Var, None] = {}
         for b in self.buffers.values():

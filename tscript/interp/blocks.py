@@ -12,7 +12,19 @@ from tscript.interp.access import (
     total,
     view_of,
 )
-from tscript.interp.emit import FIXED, STATEMENTS, BlockFrame, Gen, Region, Val, View, handles, nodes_below, number, paren
+from tscript.interp.emit import (
+    FIXED,
+    STATEMENTS,
+    BlockFrame,
+    Gen,
+    Region,
+    Val,
+    View,
+    handles,
+    nodes_below,
+    number,
+    paren,
+)
 from tscript.interp.exprs import root
 from tscript.interp.scalar import convert, is_literal, terms_of
 from tscript.interp.stmts import allocate_buffer
@@ -77,7 +89,7 @@ def _bind_axis(g: Gen, block: st.Block, axis: IterVar, value: Val) -> None:
     if not proven:
         with g.at(block):
             g.line(
-                f"if not {paren(low)} <= {name} < {end.code}: "
+                f"if not {paren(low)} <= {name} < {paren(end)}: "
                 f"raise _outside_domain({block.name_hint!r}, {axis.var.name!r}, {name}, {low.code}, {end.code})"
             )
 
@@ -146,7 +158,9 @@ def _match(g: Gen, match: st.MatchBufferRegion, body: st.Stmt) -> None:
     """Bind a view: its element (i, j) is element (lower end + i, lower end + j) of the source."""
     target, source = match.buffer, match.source.buffer
     if target.dtype is not source.dtype:
-        raise InterpError(f"view {target.name} is {target.dtype!s} but shows {source.dtype!s} elements of {source.name}")
+        raise InterpError(
+            f"view {target.name} is {target.dtype!s} but shows {source.dtype!s} elements of {source.name}"
+        )
     view = view_of(g, source)
     lows = [_steady(g, integer_of(g, r.min)) for r in match.source.region]
     extents = [_steady(g, integer_of(g, r.extent)) for r in match.source.region]
@@ -174,7 +188,18 @@ def _match(g: Gen, match: st.MatchBufferRegion, body: st.Stmt) -> None:
     dims = tuple(extents[skipped:])
     zeros = tuple(number(0) for _ in dims)
     g.views[target] = View(
-        target, view.memory, view.shadow, base, zeros, dims, target.shape, steps, len(g.blocks), g.stack[-1], view, tuple(lows)
+        target,
+        view.memory,
+        view.shadow,
+        base,
+        zeros,
+        dims,
+        target.shape,
+        steps,
+        len(g.blocks),
+        g.stack[-1],
+        view,
+        tuple(lows),
     )
 
 
@@ -226,9 +251,9 @@ def _check_inside(g: Gen, view: View, lows: Sequence[Val], extents: Sequence[Val
     for low, extent, size in zip(lows, extents, view.extents, strict=True):
         end = total(g, [low, extent])
         if low.lo < 0:
-            tests.append(f"{low.code} < 0")
+            tests.append(f"{paren(low)} < 0")
         if difference_range(size, end)[0] < 0:
-            tests.append(f"{end.code} > {paren(size)}")
+            tests.append(f"{paren(end)} > {paren(size)}")
     if tests:
         corner = "".join(f"{v.code}, " for v in lows)
         sizes = "".join(f"{v.code}, " for v in extents)

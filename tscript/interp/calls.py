@@ -156,7 +156,9 @@ def _address_of(g: Gen, e: Call) -> Val:
         raise InterpError("address_of takes an element of a buffer, as in T.address_of(A[0])")
     view = view_of(g, target.buffer)
     at = offset_of(g, view, [expr(g, i) for i in target.indices])
-    return Val(f"_address({g.pointers[target.buffer.data]}, {at.code}, {g.constant('_type', target.buffer.dtype.element)})")
+    return Val(
+        f"_address({g.pointers[target.buffer.data]}, {at.code}, {g.constant('_type', target.buffer.dtype.element)})"
+    )
 
 
 @special("isnullptr")

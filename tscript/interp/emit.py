@@ -132,7 +132,7 @@ EXPRESSIONS: dict[type[Node], Handler] = {}
 """Translation of scalar expressions, by class."""
 VECTORS: dict[type[Node], Handler] = {}
 """Translation of vector expressions, by class."""
-STATEMENTS: dict[type[Node], Callable[["Gen", Any], None]] = {}
+STATEMENTS: dict[type[Node], Callable[[Gen, Any], None]] = {}
 """Translation of statements, by class."""
 
 HandlerT = Callable[["Gen", Any], Any]
@@ -167,7 +167,9 @@ _RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins))
 class Gen:
     """Translation of one function."""
 
-    def __init__(self, options: Options, functions: dict[GlobalVar, tuple[PrimFunc, str]], namespace: dict[str, Any]) -> None:
+    def __init__(
+        self, options: Options, functions: dict[GlobalVar, tuple[PrimFunc, str]], namespace: dict[str, Any]
+    ) -> None:
         self.options = options
         self.functions = functions
         self.namespace = namespace

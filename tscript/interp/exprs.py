@@ -103,7 +103,9 @@ def _post_order(e: PrimExpr) -> list[PrimExpr]:
         elif n not in seen:
             seen.add(n)
             stack.append((n, True))
-            if isinstance(n, ex.Let) or (isinstance(n, Call) and isinstance(n.op, Op) and n.op.name == "tir.if_then_else"):
+            if isinstance(n, ex.Let) or (
+                isinstance(n, Call) and isinstance(n.op, Op) and n.op.name == "tir.if_then_else"
+            ):
                 eager = n.value if isinstance(n, ex.Let) else n.args[0]
                 stack.append((eager, False))
                 continue
@@ -209,7 +211,7 @@ def _cast(g: Gen, e: ex.Cast) -> Val:
 
 def _choose(g: Gen, dtype: DataType, args: list[Val]) -> Val:
     c, a, b = args[0], g.hold(args[1]), g.hold(args[2])
-    return Val(f"{a.code} if {c.code} else {b.code}", False, min(a.lo, b.lo), max(a.hi, b.hi))
+    return Val(f"{a.code} if {paren(c)} else {b.code}", False, min(a.lo, b.lo), max(a.hi, b.hi))
 
 
 @handles(EXPRESSIONS, ex.Select)
@@ -289,7 +291,11 @@ def _ramp(g: Gen, e: ex.Ramp) -> Val:
     lane = g.name("x")
     k = Val(lane, True, 0, e.lanes - 1)
     return comprehension(
-        g, e.lanes, [lane], [f"range({e.lanes})"], lambda: scalar.add(g, dtype, [base, scalar.mul(g, dtype, [k, stride])])
+        g,
+        e.lanes,
+        [lane],
+        [f"range({e.lanes})"],
+        lambda: scalar.add(g, dtype, [base, scalar.mul(g, dtype, [k, stride])]),
     )
 
 

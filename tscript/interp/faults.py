@@ -80,9 +80,7 @@ def unsupported(name: str) -> Any:
     raise InterpError(f"intrinsic {name} has no meaning in the interpreter; it belongs to a later stage or to hardware")
 
 
-def require_room(
-    name: str, room: int, base: int, shape: tuple[int, ...], strides: tuple[int, ...], lanes: int
-) -> None:
+def require_room(name: str, room: int, base: int, shape: tuple[int, ...], strides: tuple[int, ...], lanes: int) -> None:
     """Raise InterpError unless all elements of a buffer lie within its memory of `room` elements."""
     if 0 in shape:
         return
@@ -90,7 +88,8 @@ def require_room(
     high = base + sum(max(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True)) + lanes - 1
     if low < 0 or high >= room:
         raise InterpError(
-            f"buffer {name} of shape {shape} takes elements {low} to {high} of its memory, which has {room}", buffer=name
+            f"buffer {name} of shape {shape} takes elements {low} to {high} of its memory, which has {room}",
+            buffer=name,
         )
 
 

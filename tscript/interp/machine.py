@@ -36,7 +36,9 @@ class _Run:
         if steps > 0:
             self.left -= steps
             if self.left < 0:
-                raise InterpError(f"the program takes more than the {self.max_steps} loop iterations it was given (max_steps)")
+                raise InterpError(
+                    f"the program takes more than the {self.max_steps} loop iterations it was given (max_steps)"
+                )
 
 
 class _Variant:
@@ -93,7 +95,10 @@ class Interpreted:
         except InterpError as error:
             failed, trace = error, error.__traceback__
         except ZeroDivisionError as error:
-            failed, trace = InterpError("division by zero: the divisor of an integer division or remainder is 0"), error.__traceback__
+            failed, trace = (
+                InterpError("division by zero: the divisor of an integer division or remainder is 0"),
+                error.__traceback__,
+            )
         except RecursionError as error:
             failed, trace = InterpError("functions of the module call each other too deeply"), error.__traceback__
         except TypeError as error:

@@ -214,7 +214,11 @@ def _extremum(symbol: str, pick: Callable[[int, int], int], helper: str) -> Scal
         if g.inline:
             fn = helper if dtype.is_float else pick.__name__
             code = f"{fn}({args[0].code}, {args[1].code})"
-            return Val(code) if dtype.is_float else Val(code, False, pick(args[0].lo, args[1].lo), pick(args[0].hi, args[1].hi))
+            return (
+                Val(code)
+                if dtype.is_float
+                else Val(code, False, pick(args[0].lo, args[1].lo), pick(args[0].hi, args[1].hi))
+            )
         a, b = g.hold(args[0]), g.hold(args[1])
         if dtype.is_float:
             # The plain comparisons settle all but equal values and NaN.

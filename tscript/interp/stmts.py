@@ -172,8 +172,7 @@ def allocate_buffer(g: Gen, buffer: Buffer) -> None:
     offset = number(0) if any(buffer.elem_offset is v for v in unbound) else integer_of(g, buffer.elem_offset)
     if strides:
         last: Sequence[Val] = [
-            product(g, total(g, [integer_of(g, e), number(-1)]), s)
-            for e, s in zip(buffer.shape, strides, strict=True)
+            product(g, total(g, [integer_of(g, e), number(-1)]), s) for e, s in zip(buffer.shape, strides, strict=True)
         ]
         span = total(g, [number(1), *last])
         count = Val(f"max(0, {span.code})", False, max(0, span.lo), max(0, span.hi))
@@ -187,7 +186,7 @@ def allocate_buffer(g: Gen, buffer: Buffer) -> None:
 @handles(STATEMENTS, st.Allocate)
 def _allocate(g: Gen, s: st.Allocate) -> None:
     condition = root(g, s.condition)
-    test = "" if is_literal(condition) and condition.const else condition.code
+    test = "" if is_literal(condition) and condition.const else f"({condition.code})"
     private = len(g.private)
     allocate(g, s.buffer_var, s.buffer_var.name, s.dtype, element_count(g, s.extents), _scope_of(s.buffer_var), test)
     g.stmt(s.body)
@@ -222,7 +221,9 @@ def _buffer_realize(g: Gen, s: st.BufferRealize) -> None:
         lows = [integer_of(g, r.min) for r in s.bounds]
         extents = [integer_of(g, r.extent) for r in s.bounds]
         private = len(g.private)
-        allocate(g, buffer.data, buffer.name, buffer.dtype, element_count(g, [r.extent for r in s.bounds]), buffer.scope())
+        allocate(
+            g, buffer.data, buffer.name, buffer.dtype, element_count(g, [r.extent for r in s.bounds]), buffer.scope()
+        )
         view = declare(g, buffer, strides=[], offset=number(0), lows=lows, extents=extents, exact=True)
         back = [product(g, product(g, low, step), number(-1)) for low, step in zip(lows, view.strides, strict=True)]
         view.base = total(g, back)

@@ -159,7 +159,9 @@ def barrier(g: Gen, e: PrimExpr) -> None:
     """A statement `tvm_storage_sync`."""
     scope = e.args[0] if isinstance(e, Call) and e.args else None
     if isinstance(scope, ex.StringImm) and scope.value == "global":
-        raise InterpError("a barrier of all blocks (tvm_storage_sync of 'global') cannot be run; launch two kernels instead")
+        raise InterpError(
+            "a barrier of all blocks (tvm_storage_sync of 'global') cannot be run; launch two kernels instead"
+        )
     if g.in_threads:
         g.line(f"yield {g.name('_barrier')!r}")
 
@@ -183,7 +185,7 @@ def all_reduce(g: Gen, e: PrimExpr) -> None:
         site = g.name("barrier")
         g.line(f"{result} = yield ({site!r}, ({key}), ({given}), {condition.code}, {combine}, ({start}))")
     else:
-        g.line(f"{result} = ({given}) if {condition.code} else ({start})")
+        g.line(f"{result} = ({given}) if {paren(condition)} else ({start})")
     for i, target in enumerate(e.args[2 + n : 2 + 2 * n]):
         _store_result(g, target, f"{result}[{i}]", e.args[1 + i].dtype)
 
@@ -257,7 +259,9 @@ def run_threads(block: ThreadBlock, body: Callable[..., Thread], extents: tuple[
         waiting = [(index, thread) for index, thread, _ in arrived]
 
 
-def _require_together(arrived: list[tuple[tuple[int, int, int], Thread, Any]], left: list[tuple[int, int, int]]) -> None:
+def _require_together(
+    arrived: list[tuple[tuple[int, int, int], Thread, Any]], left: list[tuple[int, int, int]]
+) -> None:
     if not arrived:
         return
     if left:
