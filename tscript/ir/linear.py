@@ -14,25 +14,64 @@ LinearForm = tuple[dict[PrimExpr, int], int]
 
 def linear_form(expr: PrimExpr) -> LinearForm:
     """Split `expr` into terms that are no sums or constant multiples themselves, and a constant."""
+    known: dict[PrimExpr, LinearForm] = {}
+    for e in _shared_sums(expr):
+        known[e] = _expanded(e, known)
+    terms, constant = _expanded(expr, known)
+    return {t: c for t, c in terms.items() if c != 0}, constant
+
+
+def _summands(e: PrimExpr, scale: int) -> list[tuple[PrimExpr, int]] | None:
+    """The parts of a sum or constant multiple, the last one first; None for a term."""
+    match e:
+        case Add():
+            return [(e.b, scale), (e.a, scale)]
+        case Sub():
+            return [(e.b, -scale), (e.a, scale)]
+        case Mul(a=a, b=IntImm(value=c)) | Mul(a=IntImm(value=c), b=a):
+            return [(a, scale * c)]
+        case _:
+            return None
+
+
+def _shared_sums(expr: PrimExpr) -> list[PrimExpr]:
+    """Sums that stand at several places, inner ones first: expanding each place anew could take forever."""
+    seen: set[PrimExpr] = set()
+    shared: set[PrimExpr] = set()
+    finished: list[PrimExpr] = []
+    stack: list[tuple[PrimExpr, bool]] = [(expr, False)]
+    while stack:
+        e, done = stack.pop()
+        if done:
+            finished.append(e)
+        elif e in seen:
+            shared.add(e)
+        elif (parts := _summands(e, 1)) is not None:
+            seen.add(e)
+            stack.append((e, True))
+            stack.extend((part, False) for part, _ in parts)
+    return [e for e in finished if e in shared] if shared else []
+
+
+def _expanded(expr: PrimExpr, known: dict[PrimExpr, LinearForm]) -> LinearForm:
     terms: dict[PrimExpr, int] = {}
     constant = 0
     stack: list[tuple[PrimExpr, int]] = [(expr, 1)]
     while stack:
         e, scale = stack.pop()
-        match e:
-            case IntImm():
-                constant += scale * e.value
-            case Add():
-                stack += [(e.b, scale), (e.a, scale)]
-            case Sub():
-                stack += [(e.b, -scale), (e.a, scale)]
-            case Mul(a=a, b=IntImm(value=c)) | Mul(a=IntImm(value=c), b=a):
-                stack.append((a, scale * c))
-            case _:
-                # Taken out and put back, so that the order is that of the last appearance: it makes
-                # `start + (stop - start) - start` come out in the order of `stop - start`.
-                terms[e] = terms.pop(e, 0) + scale
-    return {t: c for t, c in terms.items() if c != 0}, constant
+        if isinstance(e, IntImm):
+            constant += scale * e.value
+        elif e in known:
+            for t, c in known[e][0].items():
+                terms[t] = terms.pop(t, 0) + scale * c
+            constant += scale * known[e][1]
+        elif (parts := _summands(e, scale)) is not None:
+            stack += parts
+        else:
+            # Taken out and put back, so that the order is that of the last appearance: it makes
+            # `start + (stop - start) - start` come out in the order of `stop - start`.
+            terms[e] = terms.pop(e, 0) + scale
+    return terms, constant
 
 
 def difference(a: PrimExpr, b: PrimExpr) -> LinearForm:
