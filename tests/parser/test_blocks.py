@@ -356,3 +356,11 @@ def test_spans_point_at_statements() -> None:
     assert (loop.body.span.line, loop.body.span.column) == (11, 9)
     assert (store.span.line, store.span.column) == (12, 5)
     assert func.span.line == 2 and func.buffer_map[func.params[0]].span.line == 3
+
+
+def test_memory_for_bools_is_made_of_bytes_however_it_is_written() -> None:
+    one = read('P = T.decl_buffer((4,), "bool", scope="local")\nP[0] = True')
+    two = read(
+        'p = T.allocate([4], "bool", "local")\nP = T.decl_buffer((4,), "bool", data=p, scope="local")\nP[0] = True'
+    )
+    assert structural_equal(one, two)

@@ -223,6 +223,12 @@ def _annotations(annotations: Mapping[str, Any] | None) -> FrozenDict:
     return FrozenDict({k: convert_attr(v) for k, v in (annotations or {}).items()})
 
 
+def _pointer_to(dtype: DataType, scope: str) -> PointerType:
+    # As for buffers: a bool takes a byte of memory.
+    element = DataType("int8").with_lanes(dtype.lanes) if dtype.is_bool else dtype
+    return PointerType(PrimType(element), scope)
+
+
 class AllocateFrame(Frame):
     """Memory for the rest of the scope."""
 
@@ -238,7 +244,7 @@ class AllocateFrame(Frame):
         self.dtype = DataType(dtype)
         self.condition = TRUE if condition is None else convert(condition)
         self.annotations = _annotations(annotations)
-        self.var = Var("", PointerType(PrimType(self.dtype), scope))
+        self.var = Var("", _pointer_to(self.dtype, scope))
 
     def enter(self, builder: Builder) -> Var:
         """The pointer."""
@@ -274,7 +280,7 @@ class AllocateConstFrame(Frame):
         shape = tuple(int(e) for e in self.extents)  # pyright: ignore[reportArgumentType]
         self.data = np.asarray(data, numpy_dtype(self.dtype)).reshape(shape)
         self.annotations = _annotations(annotations)
-        self.var = Var("", PointerType(PrimType(self.dtype), "global"))
+        self.var = Var("", _pointer_to(self.dtype, "global"))
 
     def enter(self, builder: Builder) -> Var:
         """The pointer."""

@@ -326,12 +326,30 @@ def _texts_near(frame: FrameType | None) -> Iterator[str]:
         if flag == "-c":
             yield text
             yield text + "\n"
+    yield from _typed_texts()
     depth = 0
     while frame is not None and depth < 10:
         for value in (*frame.f_locals.values(), *frame.f_globals.values(), *frame.f_code.co_consts):
             if isinstance(value, str) and ("def " in value or "class " in value):
                 yield value
         frame, depth = frame.f_back, depth + 1
+
+
+def _typed_texts() -> Iterator[str]:
+    """What was typed last at the prompt, as far as the line editor remembers: ever more lines, back to a decorator."""
+    editor: Any = sys.modules.get("readline")
+    if editor is None or not hasattr(sys, "ps1"):
+        return
+    count = editor.get_current_history_length()
+    text = ""
+    for i in range(count, max(0, count - _TYPED_LINES), -1):
+        line = editor.get_history_item(i) or ""
+        text = f"{line}\n{text}"
+        if line.startswith("@"):
+            yield text
+
+
+_TYPED_LINES: Final = 500
 
 
 def class_decorators(frame: FrameType) -> list[ast.expr]:
