@@ -37,22 +37,26 @@ _LAZY: Final[dict[str, tuple[str, str | None]]] = {
     "cpu": ("tscript.runtime", "cpu"),
     "cuda": ("tscript.runtime", "cuda"),
     "device": ("tscript.runtime", "device"),
+    "lower": ("tscript.driver", "lower"),
     **{name: (f"tscript.{name}", None) for name in ("driver", "interp", "nd", "runtime", "target", "testing")},
 }
+
+
+def _load(name: str) -> Any:
+    module, attribute = _LAZY[name]
+    loaded = importlib.import_module(module)
+    return loaded if attribute is None else getattr(loaded, attribute)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'tscript' has no attribute {name!r}")
-    module, attribute = _LAZY[name]
-    loaded = importlib.import_module(module)
-    value = loaded if attribute is None else getattr(loaded, attribute)
-    globals()[name] = value
+    value = globals()[name] = _load(name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, "lower"})
+    return sorted({*globals(), *_LAZY})
 
 
 class _Face(ModuleType):
@@ -61,7 +65,7 @@ class _Face(ModuleType):
     @property
     def lower(self) -> Any:
         """`tscript.driver.lower`."""
-        return importlib.import_module("tscript.driver").lower
+        return _load("lower")
 
     @lower.setter
     def lower(self, package: ModuleType) -> None:
@@ -70,7 +74,7 @@ class _Face(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Face
-default_vars["tscript"] = sys.modules[__name__]
+default_vars["tscript"] = default_vars["tvm"] = sys.modules[__name__]
 
 __all__ = [
     "DiagnosticError", "IRModule", "__version__", "build", "cpu", "cuda", "device", "driver", "error", "interp", "ir",

@@ -40,7 +40,7 @@ def Cast(dtype: str, value: Value) -> PrimExpr:
     return CastNode(DataType(dtype), convert(value))
 
 
-def _check_order(call_form: str, value: Value, dtype: str) -> None:
+def _check_order(call_form: str, value: Value, dtype: object) -> None:
     if isinstance(value, str) and not isinstance(dtype, str):
         raise TypeError(f"the arguments are in the wrong order; write {call_form}")
 
