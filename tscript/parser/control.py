@@ -275,14 +275,6 @@ def let(var: Var, value: ExprLike, body: ExprLike | None = None) -> LetFrame | P
     return LetFrame(var, as_expr(value)) if body is None else Let(var, as_expr(value), as_expr(body))
 
 
-def let_expr(expr: ExprLike, where: dict[Var, ExprLike]) -> PrimExpr:
-    """`expr` with the variables of `where` bound to their values; the first one is bound outermost."""
-    result = as_expr(expr)
-    for var, value in reversed(where.items()):
-        result = Let(var, as_expr(value), result)
-    return result
-
-
 def realize(region: BufferRegion | BufferLoad, storage_scope: str, condition: ExprLike = True) -> WrapFrame:
     """The region of a buffer exists, in a storage scope, for the rest of the scope."""
     bounds = (
@@ -445,6 +437,6 @@ def else_() -> BranchFrame:
 __all__ = [
     "TRUE", "BranchFrame", "Broadcast", "IfFrame", "LaunchThreadFrame", "LetFrame", "MetaVar", "WhileFrame",
     "WrapFrame", "annotated_type", "as_expr", "assert_", "attr", "buffer_store", "else_", "env_thread", "evaluate",
-    "if_", "launch_thread", "let", "let_expr", "let_stmt", "meta_var", "prefetch", "realize", "region_as_vector",
+    "if_", "launch_thread", "let", "let_stmt", "meta_var", "prefetch", "realize", "region_as_vector",
     "stored_value", "then", "value_type", "vector_indices", "while_",
 ]  # fmt: skip
