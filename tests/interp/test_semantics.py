@@ -68,10 +68,8 @@ def wrap(dtype: str, value: int) -> int:
 
 def int_values(dtype: str) -> list[int]:
     low, high = limits(dtype)
-    return sorted({low, low + 1, low // 2, -7, -3, -2, -1, 0, 1, 2, 3, 7, 48, high // 2 + 1, high - 1, high} & set(
-        v for v in (low, low + 1, low // 2, -7, -3, -2, -1, 0, 1, 2, 3, 7, 48, high // 2 + 1, high - 1, high)
-        if low <= v <= high
-    ))  # fmt: skip
+    wanted = {low, low + 1, low // 2, -7, -3, -2, -1, 0, 1, 2, 3, 7, 48, high // 2 + 1, high - 1, high}
+    return sorted(v for v in wanted if low <= v <= high)
 
 
 def pairs(values: list[Any], dtype: str, keep: Callable[[Any, Any], bool] = lambda a, b: True) -> tuple[Any, Any]:
@@ -298,7 +296,7 @@ MATH: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", MATH)
 def test_math_functions_never_raise_and_agree_with_numpy(name: str, dtype: str) -> None:
-    a = np.array(float_values(dtype) + [800.0, -800.0, 2.5, 0.5], np.float64)
+    a = np.array([*float_values(dtype), 800.0, -800.0, 2.5, 0.5], np.float64)
     with np.errstate(all="ignore"):
         a = a.astype(numpy_type(dtype))
         exact = MATH[name](a.astype(np.float64))
@@ -400,7 +398,7 @@ def test_float_to_integer_casts_truncate_saturate_and_send_nan_to_zero(source: s
 def test_integer_to_float_casts_round_once(source: str, target: str) -> None:
     low, high = limits(source)
     extra = [v for v in (2**24 + 1, 2**53 + 1, 2**62 + 2**38 + 1, -(2**24) - 1) if low <= v <= high]
-    a = np.array(int_values(source) + extra, source)
+    a = np.array([*int_values(source), *extra], source)
     with np.errstate(over="ignore"):
         want = a.astype(target) if target == "float64" else a.astype(np.float32).astype(numpy_type(target))
     assert_same_floats(apply(lambda x: ex.Cast(DataType(target), x), target, a), want)
@@ -409,7 +407,7 @@ def test_integer_to_float_casts_round_once(source: str, target: str) -> None:
 @pytest.mark.parametrize("target", FLOATS)
 @pytest.mark.parametrize("source", FLOATS)
 def test_float_casts_round_to_nearest_even_and_keep_nan(source: str, target: str) -> None:
-    a = np.array(float_values(source) + [1 + 2.0**-8, 1 + 3 * 2.0**-8, 1 + 2.0**-11, 448.0, 465.0], np.float64)
+    a = np.array([*float_values(source), 1 + 2.0**-8, 1 + 3 * 2.0**-8, 1 + 2.0**-11, 448.0, 465.0], np.float64)
     with np.errstate(all="ignore"):
         a = a.astype(numpy_type(source))
         wide = a.astype(np.float32) if target != "float64" else a
@@ -453,8 +451,11 @@ def test_small_integers_wrap_between_shifts_and_keep_their_sign_bit(dtype: str) 
     assert apply(lambda x: ex.LT(x, IntImm(dtype, 50)), "bool", a).tolist() == [x < 50 for x in a.tolist()]
 
 
-@pytest.mark.parametrize(("source", "target"), [("float32", "int32"), ("int32", "float32"), ("float16", "uint16"),
-                                                ("int64", "float64"), ("uint8", "int8"), ("bfloat16", "int16")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("float32", "int32"), ("int32", "float32"), ("float16", "uint16"), ("int64", "float64"), ("uint8", "int8"),
+     ("bfloat16", "int16")],
+)  # fmt: skip
 def test_reinterpret_keeps_the_bits(source: str, target: str) -> None:
     raw = np.array([0, 1, 0x3C, 0x7F], np.uint64)
     width = numpy_type(source).itemsize * 8
@@ -464,8 +465,10 @@ def test_reinterpret_keeps_the_bits(source: str, target: str) -> None:
     assert got.tobytes() == a.tobytes()
 
 
-@pytest.mark.parametrize(("x", "y", "q", "s"), [(100, 1 << 30, 31, 0), (-77, 1 << 30, 31, 2), (12345, 1518500250, 31, -3),
-                                                (-(2**31), 2**31 - 1, 31, 0)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("x", "y", "q", "s"),
+    [(100, 1 << 30, 31, 0), (-77, 1 << 30, 31, 2), (12345, 1518500250, 31, -3), (-(2**31), 2**31 - 1, 31, 0)],
+)
 def test_q_multiply_shift_rounds_half_up(x: int, y: int, q: int, s: int) -> None:
     a = np.array([x], "int32")
     args = [IntImm("int32", v) for v in (y, q, s)]

@@ -385,7 +385,7 @@ def test_a_condition_on_memory_is_evaluated_again_after_a_store() -> None:
     def f(A: T.Buffer((2,), "int32")):
         if A[0] > 0:
             A[0] = 0
-            for i in range(3):
+            for _ in range(3):
                 if A[0] > 0:
                     A[1] = A[1] + 1
 

@@ -11,6 +11,7 @@ from tscript.ir import stmt as st
 from tscript.ir.buffer import decl_buffer
 from tscript.ir.expr import Call, CommReducer, IntImm, IterVar, StringImm, Var
 from tscript.ir.function import PrimFunc
+from tscript.script import ir as I
 from tscript.script import tir as T
 from tscript.support.errors import InterpError
 
@@ -86,7 +87,7 @@ def test_shared_memory_allocated_by_the_threads_is_one_for_the_block_and_local_o
         mine = T.decl_buffer((1,), "int32", data=L, scope="local")
         ty = T.launch_thread("threadIdx.y", 2)
         tx = T.launch_thread("threadIdx.x", 4)
-        for step in range(3):
+        for _ in range(3):
             S = T.allocate([8], "int32", "shared")
             Sb = T.decl_buffer((8,), "int32", data=S, scope="shared")
             mine[0] = A[bx, ty * 4 + tx]
@@ -228,6 +229,22 @@ def test_a_reduction_across_threads_combines_those_that_differ_in_the_given_indi
     kept = data[:, [0, 2, 3]]
     want = kept.sum() if reduce_both else kept.sum(1)[:, None]
     assert (out == np.broadcast_to(want, (2, 4))).all()
+
+
+def test_a_barrier_in_a_function_that_threads_call_is_refused() -> None:
+    @I.ir_module
+    class Module:
+        @T.prim_func
+        def wait():
+            T.tvm_storage_sync("shared")
+
+        @T.prim_func
+        def main():
+            for _ in T.thread_binding(4, thread="threadIdx.x"):
+                Module.wait()
+
+    with pytest.raises(InterpError, match="call wait, which has a barrier"):
+        interp.run(Module)
 
 
 def test_a_grid_wide_barrier_is_refused() -> None:

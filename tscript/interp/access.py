@@ -177,9 +177,8 @@ def _check(g: Gen, view: View, indices: Sequence[Val], shown: Sequence[Val]) -> 
     if wrong:
         shape = "".join(f"{v.code}, " for v in view.extents)
         lows = "".join(f"{v.code}, " for v in view.lows)
-        g.line(
-            f"if {' or '.join(wrong)}: raise _outside_buffer({view.buffer.name!r}, ({_listed(shown)}), ({shape}), ({lows}))"
-        )
+        where = f"{view.buffer.name!r}, ({_listed(shown)}), ({shape}), ({lows})"
+        g.line(f"if {' or '.join(wrong)}: raise _outside_buffer({where})")
 
 
 def _listed(values: Sequence[Val]) -> str:

@@ -84,13 +84,15 @@ class Signature:
         return f"parameter {i} ({self._label(i)}) of {self.name}"
 
     def _array(self, i: int, arg: Any) -> Array:
+        array: Any = arg
         if isinstance(arg, np.ndarray):
-            return arg
+            return array
         try:
             if hasattr(arg, "__array_interface__"):
                 return np.asarray(arg)
             if hasattr(arg, "__dlpack__"):
-                return np.from_dlpack(arg)
+                from_dlpack: Callable[[Any], Array] = np.from_dlpack
+                return from_dlpack(arg)
             return np.asarray(memoryview(arg))
         except (TypeError, ValueError, BufferError, RuntimeError) as error:
             want = self._wanted(i) if i in self.buffers else "an array"
@@ -104,7 +106,8 @@ class Signature:
     def _scalar(self, i: int, dtype: DataType, arg: Any) -> int | float:
         if dtype.lanes != 1:
             raise CallError(f"{self._where(i)} is a {dtype!s}; vectors cannot be passed from Python")
-        value = arg.item() if isinstance(arg, np.generic) or (isinstance(arg, np.ndarray) and arg.ndim == 0) else arg
+        item = getattr(arg, "item", None)
+        value: Any = item() if callable(item) and getattr(arg, "ndim", None) == 0 else arg
         if dtype.is_float and isinstance(value, (int, float)):
             return semantics.round_float(dtype, float(value))
         if dtype.is_float or not isinstance(value, int):
@@ -201,8 +204,8 @@ def _text(e: PrimExpr) -> str:
         return str(e.value)
     if isinstance(e, Var):
         return e.name
-    signs = {ex.Add: "+", ex.Sub: "-", ex.Mul: "*", ex.FloorDiv: "//", ex.FloorMod: "%"}
-    if type(e) in signs and isinstance(e, ex.BinaryExpr):
+    signs: dict[type[PrimExpr], str] = {ex.Add: "+", ex.Sub: "-", ex.Mul: "*", ex.FloorDiv: "//", ex.FloorMod: "%"}
+    if isinstance(e, ex.BinaryExpr) and type(e) in signs:
         return f"({_text(e.a)} {signs[type(e)]} {_text(e.b)})"
     return _text(e.value) if isinstance(e, ex.Cast) else type(e).__name__
 

@@ -45,8 +45,9 @@ def _block_realize(g: Gen, s: st.BlockRealize) -> None:
         g.push()
     for axis, value, e in zip(block.iter_vars, values, s.iter_values, strict=True):
         _bind_axis(g, block, axis, convert(g, e.dtype, axis.var.dtype, value))
-    with g.at(block if block.span is not None else s):
-        _body(g, block)
+    site = g.enter(block if block.span is not None else s)
+    _body(g, block)
+    g.site = site
     g.loops = before
     if not always:
         g.pop(f"if {predicate.code}:")
@@ -87,11 +88,12 @@ def _bind_axis(g: Gen, block: st.Block, axis: IterVar, value: Val) -> None:
     if axis.dom is not None and is_literal(low) and low.const == 0:
         g.uppers.setdefault(name, axis.dom.extent)
     if not proven:
-        with g.at(block):
-            g.line(
-                f"if not {paren(low)} <= {name} < {paren(end)}: "
-                f"raise _outside_domain({block.name_hint!r}, {axis.var.name!r}, {name}, {low.code}, {end.code})"
-            )
+        site = g.enter(block)
+        g.line(
+            f"if not {paren(low)} <= {name} < {paren(end)}: "
+            f"raise _outside_domain({block.name_hint!r}, {axis.var.name!r}, {name}, {low.code}, {end.code})"
+        )
+        g.site = site
 
 
 def _is_loop_of(g: Gen, value: Val, low: Val, extent: PrimExpr) -> bool:
@@ -224,7 +226,8 @@ def _bind_offset(g: Gen, target: Buffer, actual: Val) -> None:
     if target.offset_factor > 1:
         g.line(
             f"if {paren(actual)} % {target.offset_factor}: "
-            f"raise _view_mismatch({target.name!r}, 'elem_offset', 'a multiple of {target.offset_factor}', {actual.code})"
+            f"raise _view_mismatch({target.name!r}, 'elem_offset', "
+            f"'a multiple of {target.offset_factor}', {actual.code})"
         )
     if isinstance(want, Var) and want not in g.env:
         g.env[want] = convert(g, INT64, want.dtype, actual)

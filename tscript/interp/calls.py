@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tscript.interp.access import offset_of, view_of
-from tscript.interp.emit import EXPRESSIONS, VECTORS, Gen, Val, handles
+from tscript.interp.emit import EXPRESSIONS, VECTORS, Gen, Val, handles, nodes_below
 from tscript.interp.exprs import any_value, choose_lazily, elementwise, expr
 from tscript.interp.scalar import CALLS, float_code, integer, number
 from tscript.ir import expr as ex
@@ -14,6 +14,8 @@ from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import Call, GlobalVar, Op, PrimExpr
 from tscript.support.errors import InterpError
 
+BARRIERS = frozenset({"tvm_storage_sync", "tvm_thread_allreduce"})
+"""Intrinsics at which the threads of a block wait for each other."""
 SPECIAL: dict[str, Callable[[Gen, Call], Val]] = {}
 """Intrinsics by name without prefix."""
 
@@ -48,10 +50,32 @@ def _call(g: Gen, e: Call) -> Val:
     return any_value(f"_unsupported({name!r})", e.dtype)
 
 
+def calls_barrier(g: Gen, callee: GlobalVar) -> bool:
+    """Whether a function of the module, or one that it calls, holds a barrier."""
+    seen: set[str] = set()
+    names = [callee.name_hint]
+    while names:
+        name = names.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for func in (f for v, (f, _) in g.functions.items() if v.name_hint == name):
+            for n in nodes_below(func.body):
+                if intrinsic_name(n) in BARRIERS:
+                    return True
+                if isinstance(n, Call) and isinstance(n.op, GlobalVar):
+                    names.append(n.op.name_hint)
+    return False
+
+
 def _call_function(g: Gen, e: Call, callee: GlobalVar) -> Val:
     found = g.functions.get(callee)
     if found is None:
         found = next((f for v, f in g.functions.items() if v.name_hint == callee.name_hint), None)
+    if g.in_threads and calls_barrier(g, callee):
+        raise InterpError(
+            f"the threads of a launch call {callee.name_hint}, which has a barrier; write its body into the launch"
+        )
     if found is None:
         raise InterpError(f"function {callee.name_hint} is called but the module does not have it")
     func, name = found

@@ -10,7 +10,6 @@ import builtins
 import keyword
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +20,7 @@ from tscript.ir.expr import GlobalVar, PrimExpr, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import children
 from tscript.ir.stmt import Stmt
+from tscript.support.span import Span
 
 FIXED = 1 << 30
 """Level of what must be computed where it stands, such as a load."""
@@ -66,7 +66,7 @@ class Site:
 
     stmt: Stmt | None
     loops: tuple[tuple[str, str], ...]
-    span: Any = None
+    span: Span | None = None
 
 
 class Scope:
@@ -306,20 +306,17 @@ class Gen:
             total, total_simple = self._hoist(total, level), True
         return Val(total, total_simple, lo, hi, level, terms, const)
 
-    @contextmanager
-    def at(self, stmt: Stmt) -> Iterator[None]:
-        """Attribute the lines made inside to `stmt`."""
+    def enter(self, stmt: Stmt) -> Site:
+        """Attribute the lines made from here on to `stmt`; returns what they belonged to before."""
         before = self.site
         self.site = Site(stmt, self.loops, stmt.span or before.span)
-        try:
-            yield
-        finally:
-            self.site = before
+        return before
 
     def stmt(self, s: Stmt) -> None:
         """Translate a statement into the innermost scope."""
-        with self.at(s):
-            STATEMENTS[type(s)](self, s)
+        before = self.enter(s)
+        STATEMENTS[type(s)](self, s)
+        self.site = before
 
 
 def flatten(scope: Scope, depth: int, out: list[tuple[str, Site | None]]) -> None:

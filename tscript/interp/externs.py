@@ -24,7 +24,11 @@ def register_extern(name: str, fn: Callable[..., Any] | None = None) -> Callable
     ...     return x / 2
     """
     if fn is None:
-        return lambda f: register_extern(name, f)
+
+        def decorate(f: Callable[..., Any]) -> Callable[..., Any]:
+            return register_extern(name, f)
+
+        return decorate
     if not callable(fn):
         raise TypeError(f"{name!r} is registered with {fn!r}, which cannot be called")
     _REGISTRY[name] = fn

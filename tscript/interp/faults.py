@@ -105,7 +105,12 @@ def statement_text(stmt: st.Stmt | None) -> str | None:
         lines = [line.strip() for line in stmt.script().splitlines() if line.strip() and not line.startswith("#")]
     except InternalError:
         return f"{type(stmt).__name__}"
-    heads = {st.For: "for ", st.IfThenElse: "if ", st.While: "while ", st.AssertStmt: ("assert ", "with T.Assert")}
+    heads: dict[type[st.Stmt], str | tuple[str, str]] = {
+        st.For: "for ",
+        st.IfThenElse: "if ",
+        st.While: "while ",
+        st.AssertStmt: ("assert ", "with T.Assert"),
+    }
     head = heads.get(type(stmt))
     if head is not None:
         return next((line for line in lines if line.startswith(head)), lines[0])

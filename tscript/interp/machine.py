@@ -247,7 +247,7 @@ def _sizes_are_not_negative(g: Gen, signature: Signature) -> None:
                 g.env[e] = g.named(v.code, 0, v.hi)  # pyright: ignore[reportArgumentType]
 
 
-def _new_q() -> memoryview:
+def _new_q() -> memoryview[float]:
     """One float32: what is stored in it comes back rounded."""
     return memoryview(bytearray(4)).cast("f")
 

@@ -44,6 +44,10 @@ def written_mark(dtype: DataType) -> int:
     return _WRITTEN[dtype.bytes]
 
 
+Elements = Any
+"""A `memoryview`; its item type depends on a format that is known at run time only."""
+
+
 class Memory:
     """Bytes under one or more buffers, and, where asked for, a shadow byte for each: 1 once written."""
 
@@ -51,7 +55,7 @@ class Memory:
         self.raw = raw
         self.owner = owner
         self.shadow = None if shadow is None else memoryview(shadow)
-        self._views: dict[tuple[str, int, bool], memoryview] = {}
+        self._views: dict[tuple[str, int, bool], Elements] = {}
 
     @staticmethod
     def fresh(nbytes: int, name: str, check: bool) -> Memory:
@@ -77,24 +81,24 @@ class Memory:
         nbytes = high - low + array.itemsize
         # The bytes are addressed directly, since a view of NumPy's own cannot span the gaps of a strided array.
         block = (ctypes.c_ubyte * nbytes).from_address(array.ctypes.data + low)
-        raw = memoryview(np.frombuffer(block, dtype=np.uint8))
+        raw: Elements = np.ctypeslib.as_array(block).data
         if not array.flags.writeable:
             raw = raw.toreadonly()
         return Memory(raw, (array, block), bytearray(b"\x01") * nbytes if check else None), -low
 
-    def view(self, kind: str, start: int, shadow: bool = False) -> memoryview:
+    def view(self, kind: Any, start: int, shadow: bool = False) -> Elements:
         """Elements of format `kind`, counted from byte `start` (which is below the size of an element)."""
         key = (kind, start, shadow)
-        found = self._views.get(key)
+        found: Elements = self._views.get(key)
         if found is None:
-            raw = self.shadow if shadow else self.raw
-            assert raw is not None
+            raw: Elements = self.shadow if shadow else self.raw
             size = struct.calcsize(kind)
             whole = (len(raw) - start) // size * size
             if whole:
                 found = raw[start : start + whole].cast(kind)
             else:
-                found = memoryview(bytearray(size)).cast(kind)[:0]
+                nothing: Elements = memoryview(bytearray(size))
+                found = nothing.cast(kind)[:0]
             self._views[key] = found
         return found
 
@@ -138,7 +142,7 @@ class Pointer:
         return Pointer(self.memory, self.offset + elements * dtype.bytes * dtype.lanes, dtype, extent)
 
 
-def bind_view(pointer: Pointer, dtype: DataType, shadow: bool = False) -> tuple[memoryview, int]:
+def bind_view(pointer: Pointer, dtype: DataType, shadow: bool = False) -> tuple[Elements, int]:
     """Elements of `dtype` in the memory of `pointer`, and the number of the one it points at."""
     base, start = divmod(pointer.offset, dtype.bytes)
     kind = _BITS_FORMATS[dtype.bytes] if shadow else element_format(dtype)

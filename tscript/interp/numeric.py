@@ -51,6 +51,30 @@ def _whole(fn: Callable[[float], int]) -> Float1:
     return call
 
 
+def _exp2(x: float) -> float:
+    return 2.0**x
+
+
+def _exp10(x: float) -> float:
+    return 10.0**x
+
+
+def _exp10_exact(x: float) -> Any:
+    return np.power(10.0, x)
+
+
+def _rsqrt(x: float) -> float:
+    return 1.0 / math.sqrt(x)
+
+
+def _rsqrt_exact(x: float) -> Any:
+    return np.float64(1.0) / np.sqrt(x)
+
+
+def _ldexp_exact(x: float, n: float) -> Any:
+    return np.ldexp(x, int(max(-100000, min(100000, n))))
+
+
 def _ldexp(x: float, n: float) -> float:
     if n != n:
         return n
@@ -59,14 +83,14 @@ def _ldexp(x: float, n: float) -> float:
 
 MATH: dict[str, Callable[..., float]] = {
     "exp": _total(math.exp, np.exp),
-    "exp2": _total(lambda x: 2.0**x, np.exp2),
-    "exp10": _total(lambda x: 10.0**x, lambda x: np.power(10.0, x)),
+    "exp2": _total(_exp2, np.exp2),
+    "exp10": _total(_exp10, _exp10_exact),
     "log": _total(math.log, np.log),
     "log2": _total(math.log2, np.log2),
     "log10": _total(math.log10, np.log10),
     "log1p": _total(math.log1p, np.log1p),
     "sqrt": _total(math.sqrt, np.sqrt),
-    "rsqrt": _total(lambda x: 1.0 / math.sqrt(x), lambda x: 1.0 / np.sqrt(x)),
+    "rsqrt": _total(_rsqrt, _rsqrt_exact),
     "sin": _total(math.sin, np.sin),
     "cos": _total(math.cos, np.cos),
     "tan": _total(math.tan, np.tan),
@@ -91,7 +115,7 @@ MATH: dict[str, Callable[..., float]] = {
     "fmod": semantics.FLOAT_BINARY["Mod"],
     "hypot": _total(math.hypot, np.hypot),
     "copysign": math.copysign,
-    "ldexp": _total(_ldexp, lambda x, n: np.ldexp(x, int(max(-100000, min(100000, n))))),
+    "ldexp": _total(_ldexp, _ldexp_exact),
     "pow": _total(math.pow, np.power),
 }
 """Math operators on doubles; the caller rounds the result to its type."""

@@ -30,10 +30,10 @@ def _seq(g: Gen, s: st.SeqStmt) -> None:
 @handles(STATEMENTS, st.Evaluate)
 def _evaluate(g: Gen, s: st.Evaluate) -> None:
     name = intrinsic_name(s.value)
-    if name == "ret":
-        value = root(g, s.value.args[0])  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    if name == "ret" and isinstance(s.value, ex.Call):
+        value = root(g, s.value.args[0])
         g.line("return True" if g.in_threads else f"return {value.code}")
-    elif name in threads.BARRIERS:
+    elif name == "tvm_storage_sync":
         threads.barrier(g, s.value)
     elif name == "tvm_thread_allreduce":
         threads.all_reduce(g, s.value)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tscript.interp.access import declare, store
+from tscript.interp.calls import calls_barrier
 from tscript.interp.emit import Gen, Val, nodes_below, number, paren
 from tscript.interp.exprs import root
 from tscript.interp.memory import Memory, Pointer
@@ -27,7 +28,6 @@ from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import Call, IterVar, Op, PrimExpr, Var
 from tscript.support.errors import InterpError
 
-BARRIERS = frozenset({"tvm_storage_sync"})
 _TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 _SHARED_SCOPES = ("shared", "global", "warp")
 _MEETINGS = frozenset({"tir.tvm_storage_sync", "tir.tvm_thread_allreduce", "tir.ret"})
@@ -80,7 +80,7 @@ def launch(g: Gen, var: Var, tag: str, start: PrimExpr, extent: PrimExpr, body: 
     if g.in_threads:
         _bind_thread(g, var, tag, start, extent, body)
         return True
-    if not _threads_meet(body):
+    if not threads_meet(g, body):
         return False
     extents = _collect_extents(body, tag, extent)
     counts = [g.hold(root(g, e)) for e in (extents.get(t, ex.IntImm("int32", 1)) for t in _TAGS)]
@@ -133,8 +133,13 @@ def _bind_thread(g: Gen, var: Var, tag: str, start: PrimExpr, extent: PrimExpr, 
         g.pop(f"if {index.code} < {paren(mine)}:")
 
 
-def _threads_meet(body: st.Stmt) -> bool:
-    return any(isinstance(n, Call) and isinstance(n.op, Op) and n.op.name in _MEETINGS for n in nodes_below(body))
+def threads_meet(g: Gen, body: st.Stmt) -> bool:
+    """Whether threads that run `body` have to wait for each other, or end at different points."""
+    return any(
+        n.op.name in _MEETINGS if isinstance(n.op, Op) else calls_barrier(g, n.op)
+        for n in nodes_below(body)
+        if isinstance(n, Call)
+    )
 
 
 def _collect_extents(body: st.Stmt, tag: str, extent: PrimExpr) -> dict[str, PrimExpr]:
@@ -273,8 +278,8 @@ def _require_together(
     for index, _, request in arrived:
         if _site(request) != first:
             raise InterpError(
-                f"divergent barrier: threads {arrived[0][0]} and {index} (threadIdx x, y, z) wait at different barriers; "
-                "all threads of a block must meet at the same one"
+                f"divergent barrier: threads {arrived[0][0]} and {index} (threadIdx x, y, z) "
+                "wait at different barriers; all threads of a block must meet at the same one"
             )
 
 
