@@ -84,6 +84,25 @@ def test_numpy_arrays_nd_arrays_and_other_buffers_are_taken_without_a_copy(lib) 
     assert raw[0] == 3
 
 
+class FirstDlpack:
+    """An array of a library that knows only the first version of DLPack."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack__(self, stream: object = None) -> object:
+        return self.array.__dlpack__(stream=stream)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def test_outputs_may_come_by_dlpack(lib) -> None:
+    a, c = np.arange(16).reshape(4, 4), np.zeros((4, 4), np.int64)
+    lib["mm"](FirstDlpack(a), nd.array(eye()), FirstDlpack(c))
+    np.testing.assert_array_equal(c, a)
+
+
 def test_wrong_types_shapes_and_ranks_name_argument_expectation_and_remedy(lib) -> None:
     mm, c = lib["mm"], np.zeros((4, 4), np.int64)
     refused(
@@ -237,6 +256,10 @@ def test_pointers_are_taken_from_arrays_and_addresses() -> None:
     a = np.zeros(8, np.float32)
     lib(a, 3)
     lib(int(a.__array_interface__["data"][0]) + 16, 3)
+    with pytest.raises(CallError, match=r"argument 1 `p` of main: expected an array of float32, got int32\[8\]"):
+        lib(a.view(np.int32), 3)
+    with pytest.raises(CallError, match=r"np\.ascontiguousarray\(p\)"):
+        lib(a[::2], 3)
     assert a.tolist() == [0, 1, 2, 0, 0, 1, 2, 0]
     with pytest.raises(CallError, match="expected an array or an address"):
         lib("x", 1)

@@ -95,7 +95,7 @@ class CompiledFunction:
         slots, keep = self._prepare(args)
         result = ctypes.c_int64(0)
         entry, where, back = self._entry, ctypes.addressof(slots), ctypes.addressof(result)
-        alive = (keep, slots, result)
+        alive = (args, keep, slots, result)
 
         def run() -> None:
             status = entry(where, back)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final, NoReturn, cast
 
 import numpy as np
 
-from tscript.codegen.abi import KernelAbi, Parameter
+from tscript.codegen.abi import KernelAbi, Parameter, pointee
 from tscript.ir import expr as ex
 from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import DataType, int_range
@@ -15,6 +14,7 @@ from tscript.ir.expr import IntImm, PrimExpr, Var
 from tscript.ir.semantics import INT_BINARY, numpy_dtype
 from tscript.runtime.address import data_address
 from tscript.runtime.ndarray import NDArray, dtype_name
+from tscript.runtime.sharing import shared_array
 from tscript.support.errors import BuildError, CallError
 
 DEFAULT_ALIGNMENT: Final = 64
@@ -43,6 +43,8 @@ class ScalarArgument:
         self.parameter = parameter
         self.where = f"argument {position} `{parameter.name}` of {kernel}"
         self.dtype: DataType = parameter.var.dtype
+        element = pointee(parameter.var)
+        self.pointee = None if element is None or element.code == "void" else numpy_dtype(element)
         self.low, self.high = (0, 0) if self.dtype.is_float or self.dtype.is_handle else int_range(self.dtype)
 
     def check(self, value: Any) -> int | float:
@@ -54,7 +56,7 @@ class ScalarArgument:
             value = cast(Any, value).item()
         if dtype.is_float:
             if isinstance(value, (int, float)) and not isinstance(value, bool):
-                return float(value)
+                return self._float(value)
             self._fail(f"expected a number ({dtype!s}), got {_what(value)}")
         if dtype.is_bool:
             if isinstance(value, (bool, int)) and value in (0, 1):
@@ -67,16 +69,31 @@ class ScalarArgument:
             self._fail(f"{value} does not fit in {dtype!s}, which holds {self.low} to {self.high}")
         return value
 
+    def _float(self, value: int | float) -> float:
+        try:
+            return float(value)
+        except OverflowError:
+            self._fail(
+                f"an integer of {value.bit_length() if isinstance(value, int) else 0} bits is beyond {self.dtype!s}"
+            )
+
     def _address(self, value: Any) -> int:
         if isinstance(value, NDArray):
             value = value.memory()
         if isinstance(value, np.ndarray):
-            return data_address(cast("np.ndarray[Any, Any]", value))
+            return self._array_address(cast("np.ndarray[Any, Any]", value))
         if value is None:
             return 0
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         self._fail(f"expected an array or an address, got {_what(value)}")
+
+    def _array_address(self, array: np.ndarray[Any, Any]) -> int:
+        if self.pointee is not None and array.dtype != self.pointee:
+            self._fail(f"expected an array of {self.pointee}, got {_form(array)}")
+        if not array.flags.c_contiguous:
+            self._fail(f"expected a compact row-major array; use np.ascontiguousarray({self.parameter.name})")
+        return data_address(array)
 
     def _fail(self, text: str) -> NoReturn:
         raise CallError(f"{self.where}: {text}")
@@ -126,15 +143,11 @@ class ArrayArgument:
             return cast("np.ndarray[Any, Any]", value)
         if isinstance(value, (np.generic, int, float, list, tuple, str)) or value is None:
             self._fail(f"expected {self.text()}, got {_what(value)}; {self._remedy(value)}")
-        converter: Callable[[Any], Any] = np.from_dlpack if hasattr(value, "__dlpack__") else np.asarray
-        if not hasattr(value, "__dlpack__"):
-            try:
-                value = memoryview(value)
-            except TypeError:
-                self._fail(f"expected {self.text()}, got {_what(value)}; pass a NumPy array or a tscript.nd array")
         try:
-            return converter(value)
+            return shared_array(value)
         except (TypeError, ValueError, RuntimeError, BufferError) as e:
+            if not hasattr(value, "__dlpack__"):
+                self._fail(f"expected {self.text()}, got {_what(value)}; pass a NumPy array or a tscript.nd array")
             self._fail(f"the memory of a {type(value).__name__} cannot be shared ({e}); pass a NumPy array")
 
     def _remedy(self, value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tscript.codegen.llvm.types import int_vector
+from tscript.ir.dtype import DataType
 from tscript.ir.function import PrimFunc
 from tscript.ir.stmt import Stmt
 
@@ -68,6 +69,8 @@ class Builder:
         self.lines: list[str] = []
         self.entry_lines: list[str] = []
         self.label = "body"
+        # For values widened from a float below 32 bits: that type, and the bits they come from.
+        self.bits_of: dict[str, tuple[DataType, str]] = {}
         self._values = 0
         self._labels = 0
 

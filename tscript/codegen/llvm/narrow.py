@@ -14,6 +14,9 @@ from tscript.ir.dtype import DataType
 
 def to_bits(b: Builder, dtype: DataType, value: str) -> str:
     """The bits (i8 or i16 lanes) of float32 `value` rounded to `dtype`."""
+    known = b.bits_of.get(value)
+    if known is not None and known[0] is dtype:
+        return known[1]
     element, lanes = dtype.element, dtype.lanes
     name = f"round.{element!s}.x{lanes}"
     result = int_vector(element.bits, lanes)
@@ -28,7 +31,9 @@ def from_bits(b: Builder, dtype: DataType, bits: str) -> str:
     name = f"widen.{element!s}.x{lanes}"
     if name not in b.module.helpers:
         b.module.helpers[name] = _from_bits_body(element, lanes, name)
-    return b.let(f"call {float_vector(lanes)} @{name}({int_vector(element.bits, lanes)} {bits})")
+    value = b.let(f"call {float_vector(lanes)} @{name}({int_vector(element.bits, lanes)} {bits})")
+    b.bits_of[value] = (dtype, bits)
+    return value
 
 
 def round_to(b: Builder, dtype: DataType, value: str) -> str:
