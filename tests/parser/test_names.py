@@ -247,6 +247,8 @@ def test_old_spellings_work() -> None:
         check_well_formed=False,
     )
     assert "T.handle" in func.script()
+    let = read('x = T.var("int32")\nwith T.let(x, 3):\n    C[x] = 1')
+    assert lines(let) == ["x: T.int32 = 3", "C[x] = 1"]
     with pytest.warns(ScriptWarning, match="old spelling"):
         buffer = T.Buffer[(16,), "int8"]  # pyright: ignore[reportInvalidTypeArguments]
     assert (int(buffer.shape[0]), str(buffer.dtype)) == (16, "int8")

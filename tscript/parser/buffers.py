@@ -303,6 +303,11 @@ def pointer(dtype: str, storage_scope: str = "global") -> Var:
     return Var("", PointerType(PrimType(DataType(dtype)), storage_scope))
 
 
+def variable(dtype: str, name: str = "") -> Var:
+    """A variable of type `dtype` (old spelling of `T.int32()` and the like)."""
+    return Var(name, DataType(dtype))
+
+
 def buffer_decl(*args: Any, **kwargs: Any) -> Buffer:
     """Old spelling of `T.Buffer(...)`."""
     return buffer_maker(*args, **kwargs)

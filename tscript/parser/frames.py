@@ -11,6 +11,7 @@ from tscript.parser.buffers import (
     decl_buffer,
     match_buffer,
     pointer,
+    variable,
 )
 from tscript.parser.buffers import buffer_maker as Buffer
 from tscript.parser.control import assert_ as Assert
@@ -39,11 +40,12 @@ sblock_attr = block_attr
 sblock_alloc_buffer = alloc_buffer
 Ptr = pointer
 buffer_var = pointer
+var = variable
 
 __all__ = [
     "Assert", "Buffer", "Else", "If", "LetStmt", "Ptr", "Then", "While", "alloc_buffer", "allocate",
     "allocate_const", "arg", "attr", "axis", "block", "block_attr", "buffer_decl", "buffer_store", "buffer_var",
     "decl_buffer", "env_thread", "evaluate", "func_attr", "grid", "init", "launch_thread", "let", "macro",
     "match_buffer", "meta_var", "parallel", "prefetch", "prim_func", "reads", "realize", "sblock",
-    "sblock_alloc_buffer", "sblock_attr", "serial", "thread_binding", "unroll", "vectorized", "where", "writes",
+    "sblock_alloc_buffer", "sblock_attr", "serial", "thread_binding", "unroll", "var", "vectorized", "where", "writes",
 ]  # fmt: skip
