@@ -207,6 +207,12 @@ def test_modules_match_functions_by_name_private_ones_too(matmul: Matmul) -> Non
     assert found is not None and found.path.startswith("functions['f'].buffer_map")
 
 
+def test_a_missing_function_is_named_without_printing_whole_modules(matmul: Matmul) -> None:
+    with pytest.raises(StructuralMismatch, match="only the left one has 'f'") as caught:
+        assert_structural_equal(IRModule({"f": matmul(symbol="f")}), IRModule({"g": matmul(symbol="g")}))
+    assert "left:  a mapping of 'f'" in str(caught.value)
+
+
 def test_calls_match_functions_by_name() -> None:
     def call(name: str) -> ex.Call:
         return ex.Call("int32", GlobalVar(name), ())  # pyright: ignore[reportArgumentType]

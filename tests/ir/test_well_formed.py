@@ -95,7 +95,7 @@ BREACHES: list[tuple[str, str, Any]] = [
     ("W04", "loop variable i", func(loop(i, block((i,), (spatial(vi),), body=st.Evaluate(i + 1))))),
     ("W04", "loop variable i", func(loop(i, block((i,), (spatial(vi),), reads=(A[i : i + 1],))), A)),
     ("W04", "loop variable i", func(loop(i, block((i,), (spatial(vi),), body=block(body=st.Evaluate(i)))))),
-    ("W05", "value of type int64", func(block((const(1, "int64"),), (spatial(vi),)))),
+    ("W05", "value of type int32x2", func(block((ex.Broadcast(const(1), 2),), (spatial(vi),)))),
     ("W05", "runs from a int64", func(block((const(0),), (IterVar(Range(0, const(4, "int64")), vi, 0),)))),
     ("W05", "has no domain", func(block((const(0),), (IterVar(None, vi, 0),)))),
     ("W06", "predicate of block 'b' is a int32", func(block(predicate=const(1)))),
@@ -215,6 +215,7 @@ LEGAL: dict[str, Callable[[], Any]] = {
     "a launched thread is used inside a block": lambda: func(
         launch(4, block((const(0),), (spatial(vi),), body=st.Evaluate(thread.var + 1)))
     ),
+    "an axis is narrower than its value": lambda: func(block((const(1, "int64"),), (spatial(vi),))),
     "an axis is wider than its value": lambda: func(loop(i, block((i,), (spatial(Var("v", "int64")),)))),
     "a bare block stands without its values": lambda: func(block((const(0),), (spatial(vi),)).block),
     "annotations hold numbers, texts, arrays, nodes and index maps": lambda: func(

@@ -52,8 +52,8 @@ RULES: Final[dict[str, Rule]] = dict(
         ),
         _rule(
             "W05",
-            "an axis of a block has a domain of its own type, and its value is an integer no wider than the axis",
-            "a wider value would be cut off when the axis takes it",
+            "an axis of a block has a domain of its own type, and its value is a single integer",
+            "the axis counts in one type, to which its value is converted",
             "give the axis the wider type, as in T.axis.spatial(T.int64(n), i)",
         ),
         _rule(

@@ -319,6 +319,9 @@ def _text(value: Any) -> str | None:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        keys: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
+        return "a mapping of " + (", ".join(map(repr, keys)) or "nothing")
     text = _text(value)
     if text is None:
         return getattr(value, "name", None) or f"<{type(value).__name__}>"

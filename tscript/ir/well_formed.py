@@ -291,7 +291,7 @@ class _Verifier(ScopeVerifier):
         """Values and predicate are outside the block."""
         for axis, value in zip(s.block.iter_vars, s.iter_values, strict=True):
             self.expr(value)
-            if not value.dtype.is_integer or value.dtype.lanes != 1 or value.dtype.bits > axis.var.dtype.bits:
+            if not value.dtype.is_integer or value.dtype.lanes != 1:
                 found = f"the axis {axis.var.name} is {axis.var.dtype!s} but takes a value of type {value.dtype!s}"
                 raise self.fail("W05", found, s)
         self.expr(s.predicate)
