@@ -188,8 +188,11 @@ class _keyed_ref(weakref.ref[Any]):
 
 
 def _dropper(pool: dict[Any, weakref.ref[Any]]) -> Callable[[Any], None]:
+    # Held here, since nodes still die when the interpreter shuts down and takes the module apart.
+    lock = _LOCK
+
     def drop(ref: Any) -> None:
-        with _LOCK:
+        with lock:
             # Another thread may have put a new node under this key already.
             gone = pool.pop(ref.key) if pool.get(ref.key) is ref else None
         # The last reference to the key, and so to the children, goes outside the lock.
