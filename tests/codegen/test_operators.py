@@ -15,7 +15,7 @@ from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import Call, Op
 from tscript.ir.semantics import numpy_dtype
 
-INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+INTEGERS = ["int4", "uint4", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float32", "float64"]
 DTYPES = [*INTEGERS, *FLOATS, "bool"]
 ARITH = ["Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max"]
@@ -89,7 +89,8 @@ def test_bit_operators_and_shifts_follow_the_semantics(dtype: str, lanes: int, e
     for k, name in zip(kernels, names, strict=True):
         expected = to_array(dtype, [semantics.bitwise(name, kind, a, b) for a, b in zip(xs, ys, strict=True)])
         np.testing.assert_array_equal(elementwise.run(k, [x, y], dtype), expected, name)
-    np.testing.assert_array_equal(elementwise.run(invert, [x], dtype), ~x)
+    expected = to_array(dtype, [semantics.wrap(kind, ~int(v)) for v in xs])
+    np.testing.assert_array_equal(elementwise.run(invert, [x], dtype), expected)
 
 
 @pytest.mark.parametrize("lanes", [1, 4])

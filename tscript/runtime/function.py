@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tscript.ir.expr import Var
 from tscript.ir.semantics import numpy_dtype, wrap
 from tscript.ir.stmt import Stmt
 from tscript.runtime.address import data_address
+from tscript.runtime.fastcall import Builtin, fill_table, is_available
 from tscript.runtime.signature import ArrayArgument, Environment, ScalarArgument
 from tscript.support.errors import AssertFailed, CallError, DivisionByZero, ExecutionError
 
@@ -54,7 +55,14 @@ class CompiledFunction:
     Raises CallError for arguments that do not fit the declaration, ExecutionError for a failure inside.
     """
 
-    def __init__(self, abi: KernelAbi, address: int, failures: Sequence[FailureRecord], keep: object) -> None:
+    def __init__(
+        self,
+        abi: KernelAbi,
+        address: int,
+        failures: Sequence[FailureRecord],
+        keep: object,
+        call: tuple[int, int] | None = None,
+    ) -> None:
         self.abi = abi
         self.__name__ = abi.name
         self._entry = _EntryType(address)
@@ -69,6 +77,10 @@ class CompiledFunction:
         self._slots = ctypes.c_int64 * max(self._count + len(abi.symbols), 1)
         self._has_scalars = any(isinstance(a, ScalarArgument) for a in self._arguments)
         self._may_overlap = abi.no_alias and any(p.written for p in abi.parameters)
+        self._builtin: Builtin | None = None
+        if call is not None and is_available():
+            table = fill_table(call[1], abi)
+            self._builtin = Builtin(abi.name, self.signature(), call[0], table)
 
     def __repr__(self) -> str:
         return f"<compiled {self.signature()}>"
@@ -89,6 +101,14 @@ class CompiledFunction:
         if status:
             raise self._failure(status)
         return None if self.abi.returns is None else _returned(self.abi.returns, result)
+
+    def fastest(self) -> Callable[..., Any]:
+        """What to call: a built-in function where there is one, which hands difficult arguments on to this object."""
+        return self if self._builtin is None else self._builtin.function(self)
+
+    def raise_failure(self, status: int) -> NoReturn:
+        """Raise what a status of the kernel means."""
+        raise self._failure(status)
 
     def bind(self, *args: Any) -> Callable[[], None]:
         """A function without arguments that runs the kernel on `args`, which are checked now, once."""

@@ -24,19 +24,20 @@ class Module:
 
     def __init__(self, functions: Mapping[str, CompiledFunction], code: Code, entry: str | None, type_key: str) -> None:
         self._functions = dict(functions)
+        self._callables = {name: f.fastest() for name, f in functions.items()}
         self._code = code
         self._entry = entry
         self.type_key = type_key
         self.imported_modules: list[Module] = []
 
-    def __getitem__(self, name: str) -> CompiledFunction:
+    def __getitem__(self, name: str) -> Callable[..., Any]:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"functions of a module are named by text, not by {name!r}")
         return self.get_function(name)
 
-    def get_function(self, name: str, query_imports: bool = False) -> CompiledFunction:
+    def get_function(self, name: str, query_imports: bool = False) -> Callable[..., Any]:
         """The function `name`. Raises AttributeError, listing close matches, if there is none."""
-        found = self._functions.get(name)
+        found = self._callables.get(name)
         if found is None and query_imports:
             found = next(
                 (m.get_function(name, True) for m in self.imported_modules if m.implements_function(name, True)), None
@@ -50,6 +51,10 @@ class Module:
             else f"it has: {', '.join(self._functions) or 'none'}"
         )
         raise AttributeError(f"the module has no function {name!r}; {hint}")
+
+    def _compiled(self, name: str) -> CompiledFunction:
+        self.get_function(name)
+        return self._functions[name]
 
     def implements_function(self, name: str, query_imports: bool = False) -> bool:
         """Whether the module has a function `name`."""
@@ -73,9 +78,9 @@ class Module:
         return self._entry
 
     @property
-    def entry_func(self) -> CompiledFunction:
+    def entry_func(self) -> Callable[..., Any]:
         """The function called by `lib(...)`: the only one, or the one called `main`."""
-        return self._functions[self.entry_name]
+        return self._callables[self.entry_name]
 
     def __call__(self, *args: Any) -> Any:
         return self.entry_func(*args)
@@ -107,7 +112,7 @@ class Module:
         written; after every `repeats_to_cooldown` figures it sleeps `cooldown_interval_ms`.
         """
         return TimeEvaluator(
-            self[func_name], dev or cpu(), number, repeat, min_repeat_ms, limit_zero_time_iterations,
+            self._compiled(func_name), dev or cpu(), number, repeat, min_repeat_ms, limit_zero_time_iterations,
             cooldown_interval_ms, repeats_to_cooldown, cache_flush_bytes, f_preproc,
         )  # fmt: skip
 

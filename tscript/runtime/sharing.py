@@ -32,7 +32,7 @@ def _says_whether_writable(value: Any) -> bool:
 
 
 class _Writable:
-    """Memory that came by the first version of DLPack, which cannot call it read-only, so that NumPy assumes the worst."""
+    """Memory that came by the first version of DLPack, which cannot say whether it is read-only; NumPy assumes so."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self._array = array

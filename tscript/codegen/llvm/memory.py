@@ -35,8 +35,8 @@ def to_memory(b: Builder, dtype: DataType, value: str) -> str:
     if is_narrow(dtype):
         return to_bits(b, dtype, value)
     if dtype.is_bool or (dtype.is_integer and dtype.bits < 8):
-        op = "sext" if dtype.is_int else "zext"
-        return b.let(f"{op} {register_type(dtype)} {value} to {memory_type(dtype)}")
+        # The unused bits of a byte are 0, as where ml_dtypes writes it.
+        return b.let(f"zext {register_type(dtype)} {value} to {memory_type(dtype)}")
     return value
 
 

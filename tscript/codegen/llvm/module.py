@@ -14,6 +14,7 @@ import llvmlite.binding as _binding
 
 from tscript.codegen.abi import KernelAbi, kernel_abi
 from tscript.codegen.llvm.builder import Failure, ModuleText
+from tscript.codegen.llvm.fastcall import PYTHON_SYMBOLS, call_symbol, call_text, table_symbol
 from tscript.codegen.llvm.stmt import FunctionEmitter, entry_symbol, entry_text
 from tscript.ir.function import IRModule
 from tscript.support.errors import BuildError, InternalError
@@ -30,19 +31,29 @@ class ModuleCode:
     kernels: tuple[KernelAbi, ...]
     failures: tuple[Failure, ...]
     externals: tuple[tuple[str, str], ...]
+    python_calls: tuple[str, ...] = ()
 
 
-def emit_module(mod: IRModule) -> ModuleCode:
-    """The code of a lowered module, not yet optimised. Raises BuildError for what has no native form."""
+def emit_module(mod: IRModule, python_calls: bool = False) -> ModuleCode:
+    """The code of a lowered module, not yet optimised. Raises BuildError for what has no native form.
+
+    With `python_calls`, public kernels get functions that CPython calls directly, where they can have one.
+    """
     text = ModuleText({v.name_hint: f for v, f in mod.functions.items()})
     kernels: list[KernelAbi] = []
+    called: list[str] = []
     for var, func in mod.functions.items():
         abi = kernel_abi(var.name_hint, func)
         text.bodies.append(FunctionEmitter(text, abi, func).emit())
         if abi.is_public:
             text.bodies.append(entry_text(abi))
+            direct = call_text(text, abi) if python_calls else None
+            if direct is not None:
+                text.bodies.append(direct)
+                called.append(abi.name)
         kernels.append(abi)
-    return ModuleCode(text.text(), tuple(kernels), tuple(text.failures), tuple(text.externals.items()))
+    failures, externals = tuple(text.failures), tuple(text.externals.items())
+    return ModuleCode(text.text(), tuple(kernels), failures, externals, tuple(called))
 
 
 class _Setup:
@@ -57,6 +68,9 @@ def _host() -> tuple[str, str]:
         if _Setup.host is None:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
+            for name in PYTHON_SYMBOLS:
+                # An executable need not export these to the linker, but Python itself always knows them.
+                llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
             _Setup.host = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
         return _Setup.host
 
@@ -98,6 +112,18 @@ class CompiledModule:
         self._addresses: dict[str, int] = {
             k.name: engine.get_function_address(entry_symbol(k.name)) for k in code.kernels if k.is_public
         }
+
+        self._calls: dict[str, tuple[int, int]] = {
+            name: (
+                engine.get_function_address(call_symbol(name)),
+                engine.get_global_value_address(table_symbol(name)),
+            )
+            for name in code.python_calls
+        }
+
+    def python_call(self, name: str) -> tuple[int, int] | None:
+        """Addresses of the function that CPython calls for a kernel, and of its table; None if it has none."""
+        return self._calls.get(name)
 
     def address(self, name: str) -> int:
         """The address of the entry function of a kernel."""
