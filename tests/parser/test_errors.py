@@ -207,6 +207,7 @@ MODULES = [
         "the function `f` is defined twice",
     ),
     ("    «def f»():\n        pass", "has no decorator"),
+    ("    @T.prim_func\n    def f():\n        «f»()", "write `M.f`"),
     ('    I.module_attrs({"k": 1})\n    «I.module_attrs({"k": 2})»', "set twice"),
     ("    «for i in range(4):\n        pass»", "a module holds functions"),
     ("    @T.prim_func\n    def f(«A»):\n        pass", "Type annotation required"),

@@ -71,7 +71,7 @@ def test_locals_of_a_caller_that_did_not_write_the_kernel_are_not_seen() -> None
 
 
 def test_a_variable_without_a_value_yet_is_unknown() -> None:
-    with pytest.raises(ScriptError, match="Undefined variable: later"):
+    with pytest.raises(ScriptError, match="Undefined variable: later(?s:.*)assign `later` before the kernel"):
 
         @T.prim_func
         def f(C: T.Buffer((4,), "int32")):

@@ -228,7 +228,10 @@ def _decorate(func: Any, frame: FrameType, private: bool, check: bool) -> Any:
     try:
         source = source_of(func, frame)
         node = require_function(source)
-        scope = Scope((captured_names(func), frame_names(frame, func), func.__globals__))
+        captured = captured_names(func)
+        late = [name for name in func.__code__.co_freevars if name not in captured]
+        hints = {name: f"assign `{name}` before the kernel: it is read where it is defined" for name in late}
+        scope = Scope((captured, frame_names(frame, func), func.__globals__), hints=hints)
         return finished(read_function(source, node, scope, private), source, check)
     except ScriptError as e:
         raise shown(e) from e.__cause__

@@ -127,8 +127,10 @@ class _ModuleReader:
                     self._declare(stmt)
         finally:
             _DRAFT.reset(token)
+        hints = {name: f"write `{self.node.name}.{name}`" for name in self.draft.references}
         for node, var, options in self.pending:
-            self.draft.functions[var] = read_function(self.source, node, Scope(self.captured), options["private"])
+            scope = Scope(self.captured, hints=hints)
+            self.draft.functions[var] = read_function(self.source, node, scope, options["private"])
         functions = {v: f for v, f in self.draft.functions.items() if f is not None}
         return IRModule(functions, FrozenDict(self.draft.attrs), FrozenDict(self.draft.global_infos))
 

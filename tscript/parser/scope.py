@@ -33,17 +33,24 @@ class Scope:
     """The names visible while one function or macro is read.
 
     `captured` are the mappings to search, in order, for names not bound in the source. `outer` are names
-    of the place a macro is used at, which the macro sees but cannot bind anew.
+    of the place a macro is used at, which the macro sees but cannot bind anew. `hints` tell, for names that
+    have no value here, what to do.
     """
 
-    __slots__ = ("captured", "ended", "levels", "outer", "values")
+    __slots__ = ("captured", "ended", "hints", "levels", "outer", "values")
 
-    def __init__(self, captured: Sequence[Mapping[str, Any]], outer: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        captured: Sequence[Mapping[str, Any]],
+        outer: Iterable[str] = (),
+        hints: Mapping[str, str] | None = None,
+    ) -> None:
         self.values: dict[str, Binding] = {}
         self.captured = (*captured, vars(builtins))
         self.levels: list[tuple[str, dict[str, Binding | None]]] = [("function", {})]
         self.ended: dict[str, tuple[str, Span | None]] = {}
         self.outer = frozenset(outer)
+        self.hints = hints or {}
 
     def push(self, what: str) -> None:
         """Open a scope; `what` names it in messages."""
@@ -76,7 +83,7 @@ class Scope:
         for mapping in self.captured:
             if name in mapping:
                 return mapping[name]
-        fail(f"Undefined variable: {name}", None, close_matches(name, self.known_names()))
+        fail(f"Undefined variable: {name}", None, self.hints.get(name) or close_matches(name, self.known_names()))
 
     def find(self, name: str, default: Any = None) -> Any:
         """The value of a name, or `default`."""
