@@ -196,7 +196,7 @@ class Reader(Assigner):
                 args, kwargs = evaluator.call_arguments(node, serial)
                 if len(args) > 2:
                     fail(
-                        f"a loop has no step, but range got {len(args)} arguments (too many positional arguments for T.serial)",
+                        f"a loop has no step: too many positional arguments ({len(args)}) for T.serial",
                         self.source.span(node),
                         "run over the number of steps and compute the index, as in `i = T.meta_var(start + k * step)`",
                     )
