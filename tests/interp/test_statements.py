@@ -235,6 +235,24 @@ def test_match_buffer_views_bind_strides_offset_and_sizes() -> None:
     assert s.tolist() == [8, 36]
 
 
+def test_a_block_with_a_view_may_stand_in_two_places() -> None:
+    a, v, step = decl_buffer((8, 4), "int32", name="A"), Var("v"), Var("step")
+    shown = decl_buffer((2, 2), "int32", name="V", strides=[step, 1])
+    rows = (Range.from_min_extent(v, int32(2)), Range.from_min_extent(int32(1), int32(2)))
+    region = st.BufferRegion(a, rows)
+    axis = IterVar(Range.from_min_extent(int32(0), int32(8)), v, IterVar.Opaque)
+    body = st.BufferStore(shown, ex.Add(v, step), (int32(1), int32(1)))
+    block = st.Block((axis,), (), (region,), "b", body, match_buffers=(st.MatchBufferRegion(shown, region),))
+    here = st.BlockRealize((int32(0),), IntImm("bool", 1), block)
+    i = Var("i")
+    there = st.For(i, int32(2), int32(2), 0, st.BlockRealize((ex.Mul(i, int32(2)),), IntImm("bool", 1), block))
+    out = np.zeros((8, 4), "int32")
+    interp.run(PrimFunc((a,), st.seq(here, there)), out)
+    want = np.zeros((8, 4), "int32")
+    want[1, 2], want[5, 2], want[7, 2] = 4, 8, 10
+    assert (out == want).all()
+
+
 def test_buffers_are_bound_by_realize_attributes_and_prefetches_do_nothing() -> None:
     a, s = decl_buffer((4,), "int32", name="A"), decl_buffer((20,), "int32", name="S")
     i, j = Var("i"), Var("j")

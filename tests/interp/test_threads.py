@@ -48,6 +48,17 @@ def test_launches_of_the_same_axis_share_one_index() -> None:
     assert a.tolist() == [11, 11, 11, 11]
 
 
+@pytest.mark.parametrize("inner", [4, 2])
+def test_a_second_name_for_a_launched_index_is_the_same_thread(inner: int) -> None:
+    a, t, u = decl_buffer((4,), "int32", name="A"), Var("t"), Var("u")
+    first, second = (IterVar(None, v, IterVar.ThreadIndex, "threadIdx.x") for v in (t, u))
+    body: st.Stmt = st.BufferStore(a, ex.Add(ex.BufferLoad(a, (u,)), int32(1)), (u,))
+    body = st.AttrStmt(second, "thread_extent", int32(inner), body)
+    out = np.zeros(4, "int32")
+    interp.run(PrimFunc((a,), st.AttrStmt(first, "thread_extent", int32(4), body)), out)
+    assert out.tolist() == [int(i < inner) for i in range(4)]
+
+
 def test_virtual_threads_run_one_after_the_other() -> None:
     a, v = decl_buffer((3,), "int32", name="A"), Var("v")
     axis = IterVar(None, v, IterVar.ThreadIndex, "vthread.x")

@@ -105,7 +105,9 @@ def _is_loop_of(g: Gen, value: Val, low: Val, extent: PrimExpr) -> bool:
 
 
 def _body(g: Gen, block: st.Block) -> None:
-    private = len(g.private)
+    private, env = len(g.private), g.env
+    # What views bind ends with the block: the same block may stand in several places.
+    g.env = dict(env)
     named = bool(block.iter_vars or block.reads or block.writes)
     writes = [_region(g, r) for r in block.writes]
     # A reduction reads what its own init wrote, which the read regions need not repeat.
@@ -119,6 +121,7 @@ def _body(g: Gen, block: st.Block) -> None:
         _init(g, block, block.init)
     g.stmt(block.body)
     g.blocks.pop()
+    g.env = env
     del g.private[private:]
 
 
@@ -150,7 +153,10 @@ def _region(g: Gen, region: st.BufferRegion) -> Region:
 
 
 def _reads_memory(e: PrimExpr) -> bool:
-    return any(isinstance(n, (BufferLoad, Call)) for n in nodes_below(e))
+    def reads(n: object) -> bool:
+        return isinstance(n, BufferLoad) or (isinstance(n, Call) and getattr(n.op, "effect", "update") != "pure")
+
+    return any(reads(n) for n in nodes_below(e))
 
 
 # -- views of regions -----------------------------------------------------------------------------

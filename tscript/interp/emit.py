@@ -189,7 +189,7 @@ class Gen:
         self.in_threads = False
         self.threads: dict[str, tuple[Val, Val]] = {}
         self.launched: set[Var] = set()
-        self.launched_tags: dict[str, Var] = {}
+        self.launched_tags: dict[str, tuple[Val, Val]] = {}
         self.thread_tags: dict[Var, str] = {}
         self.private: list[tuple[Var, str]] = []
         self.reducers: list[Any] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -144,7 +145,9 @@ class Interpreted:
         filename = f"<tscript interp {self._entry.name_hint} {next(_NUMBER)}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
         exec(compile(source, filename, "exec"), namespace)
-        return _Variant(source, filename, [site for _, site in lines], namespace[name])
+        made = _Variant(source, filename, [site for _, site in lines], namespace[name])
+        weakref.finalize(made, linecache.cache.pop, filename, None)
+        return made
 
 
 def _find_entry(module: IRModule, entry: str | None) -> GlobalVar:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tscript.interp import threads
-from tscript.interp.access import declare, integer_of, product, store, total
+from tscript.interp.access import compact_strides, declare, integer_of, product, store, total
 from tscript.interp.calls import intrinsic_name, is_undef
 from tscript.interp.emit import STATEMENTS, Gen, Val, handles, number
 from tscript.interp.exprs import bind, root, unrounded
@@ -99,11 +99,11 @@ def _for(g: Gen, s: st.For) -> None:
         tag = s.thread_binding.thread_tag
         if threads.launch(g, s.loop_var, tag, s.min, s.extent, s.body):
             return
-    serial_loop(g, s.loop_var, s.min, s.extent, s.body)
+    serial_loop(g, s.loop_var, s.min, s.extent, lambda: g.stmt(s.body))
 
 
-def serial_loop(g: Gen, var: Var, start: PrimExpr, extent: PrimExpr, body: st.Stmt) -> None:
-    """A loop whose iterations run in order."""
+def serial_loop(g: Gen, var: Var, start: PrimExpr, extent: PrimExpr, body: Callable[[], None]) -> None:
+    """A loop whose iterations run in order; `body` translates one."""
     deep = g.stack[-1].nested >= MAX_NESTED
     low, count = root(g, start), root(g, extent)
     if deep:
@@ -120,7 +120,7 @@ def serial_loop(g: Gen, var: Var, start: PrimExpr, extent: PrimExpr, body: st.St
     g.env[var] = g.named(name, low.lo, min(top, int_range(var.dtype)[1]))
     if is_literal(low) and low.const == 0:
         g.uppers[name] = extent
-    g.stmt(body)
+    body()
     g.loops = before
     g.pop(f"for {name} in range({stop.code if is_literal(low) and low.const == 0 else f'{low.code}, {stop.code}'}):")
     if deep:
@@ -167,9 +167,9 @@ def element_count(g: Gen, extents: Sequence[PrimExpr]) -> Val:
 
 def allocate_buffer(g: Gen, buffer: Buffer) -> None:
     """Memory for a buffer of its own, big enough for its strides and offset."""
-    unbound = [v for v in (*buffer.strides, buffer.elem_offset) if isinstance(v, Var) and v not in g.env]
-    strides = [] if any(s is v for s in buffer.strides for v in unbound) else [integer_of(g, s) for s in buffer.strides]
-    offset = number(0) if any(buffer.elem_offset is v for v in unbound) else integer_of(g, buffer.elem_offset)
+    _bind_layout(g, buffer)
+    strides = [integer_of(g, s) for s in buffer.strides]
+    offset = integer_of(g, buffer.elem_offset)
     if strides:
         last: Sequence[Val] = [
             product(g, total(g, [integer_of(g, e), number(-1)]), s) for e, s in zip(buffer.shape, strides, strict=True)
@@ -181,6 +181,17 @@ def allocate_buffer(g: Gen, buffer: Buffer) -> None:
     count = total(g, [g.hold(count), offset])
     allocate(g, buffer.data, buffer.name, buffer.dtype, count, buffer.scope())
     declare(g, buffer, strides=strides, offset=offset, exact=True)
+
+
+def _bind_layout(g: Gen, buffer: Buffer) -> None:
+    """Offset and strides that the program leaves open are those of compact memory of its own."""
+    if isinstance(buffer.elem_offset, Var) and buffer.elem_offset not in g.env:
+        g.env[buffer.elem_offset] = number(0)
+    if any(isinstance(s, Var) and s not in g.env for s in buffer.strides):
+        steps = compact_strides(g, [integer_of(g, e) for e in buffer.shape])
+        for s, step in zip(buffer.strides, steps, strict=True):
+            if isinstance(s, Var):
+                g.env.setdefault(s, step)
 
 
 @handles(STATEMENTS, st.Allocate)

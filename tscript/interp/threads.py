@@ -62,14 +62,24 @@ def launch_axis(g: Gen, axis: IterVar, extent: PrimExpr, body: st.Stmt, loop: Ca
     g.launched.add(axis.var)
     if same is not None and not g.in_threads:
         # Another name for a thread index that is bound already.
-        g.env[axis.var] = g.env[same]
-        g.stmt(body)
+        index, count = same
+        mine = root(g, extent)
+        g.env[axis.var] = index
+        if mine.code == count.code:
+            g.stmt(body)
+        else:
+            g.push()
+            g.stmt(body)
+            g.pop(f"if {index.code} < {paren(mine)}:")
     elif not launch(g, axis.var, axis.thread_tag, start, extent, body):
-        if same is None:
-            g.launched_tags[axis.thread_tag] = axis.var
-        loop(g, axis.var, start, extent, body)
-        if same is None:
-            del g.launched_tags[axis.thread_tag]
+        before = dict(g.launched_tags)
+
+        def iteration() -> None:
+            g.launched_tags.setdefault(axis.thread_tag, (g.env[axis.var], root(g, extent)))
+            g.stmt(body)
+
+        loop(g, axis.var, start, extent, iteration)
+        g.launched_tags = before
     g.launched.discard(axis.var)
 
 
