@@ -10,6 +10,7 @@ from tscript.driver.dump import dump_native, function_dump
 from tscript.ir.expr import IntImm
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.lower.pipeline import CPU_PIPELINE, Watch, lower_module
+from tscript.runtime.fastcall import is_available
 from tscript.runtime.function import CompiledFunction
 from tscript.runtime.module import Module
 from tscript.support.config import current
@@ -23,7 +24,7 @@ _OPT_LEVEL: Final = 3
 class _Backend(Protocol):
     """What a back end's module offers; it is imported when it is first needed."""
 
-    def emit_module(self, mod: IRModule) -> Any:
+    def emit_module(self, mod: IRModule, python_calls: bool) -> Any:
         """The code of a lowered module."""
         ...
 
@@ -79,13 +80,16 @@ def build(program: IRModule | PrimFunc, target: TargetLike = None) -> Module:
     _require_cpu(where)
     mod = as_module(program)
     backend = _backend()
-    code = backend.emit_module(_lower(mod))
+    code = backend.emit_module(_lower(mod), is_available())
     level = int(where.get_attr("opt-level", _OPT_LEVEL))
     compiled = backend.CompiledModule(code, where.mcpu, where.mattr, level)
     if current().dump:
         dump_native(compiled.source("ll"))
     kernels: list[KernelAbi] = [k for k in code.kernels if k.is_public]
-    functions = {k.name: CompiledFunction(k, compiled.address(k.name), code.failures, compiled) for k in kernels}
+    functions = {
+        k.name: CompiledFunction(k, compiled.address(k.name), code.failures, compiled, compiled.python_call(k.name))
+        for k in kernels
+    }
     return Module(functions, compiled, _entry(mod, kernels), where.kind.name)
 
 
