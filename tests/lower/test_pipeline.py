@@ -191,6 +191,30 @@ def test_threads_that_wait_for_each_other_are_refused_on_a_cpu() -> None:
         build(main)
 
 
+def test_the_pointer_of_a_view_starts_where_its_region_does() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 8), "int32")):
+        for i, j in T.grid(2, 2):
+            with T.block("copy"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(A[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4])
+                T.writes(B[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4])
+                a = T.match_buffer(A[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4], (4, 4), "int32")
+                b = T.match_buffer(B[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4], (4, 4), "int32", offset_factor=1)
+                for x in range(4):
+                    target = T.meta_var(b.access_ptr("w", offset=x * 8))
+                    source = T.meta_var(a.access_ptr("r", offset=x * 8))
+                    T.evaluate(T.call_extern("handle", "memcpy", target, source, T.int64(16)))
+                b[0, 0] = a[0, 0] + 1
+
+    lower(main, watch=lambda name, func: verify_well_formed(func))
+    a, b = np.arange(64, dtype=np.int32).reshape(8, 8), np.zeros((8, 8), np.int32)
+    build(main)(a, b)
+    expected = a.copy()
+    expected[::4, ::4] += 1
+    np.testing.assert_array_equal(b, expected)
+
+
 def test_one_thread_index_launched_twice_becomes_two_loops() -> None:
     @T.prim_func
     def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tscript.ir.buffer import Buffer
-from tscript.ir.construct import add, cast
+from tscript.ir.construct import add, call_intrin, cast
 from tscript.ir.expr import BufferLoad, IntImm, PrimExpr, Range, Var
 from tscript.ir.function import PrimFunc
-from tscript.ir.functor import Rewriter
-from tscript.ir.stmt import Block, BufferRegion, BufferStore, MatchBufferRegion
+from tscript.ir.functor import Rewriter, post_order_visit
+from tscript.ir.stmt import Block, BufferRegion, BufferStore, LetStmt, MatchBufferRegion, Stmt
 from tscript.support.errors import LoweringError
 
 
@@ -34,7 +34,17 @@ class _LowerMatchBuffers(Rewriter):
         for match in block.match_buffers:
             self._enter(match, block)
         empty: tuple[MatchBufferRegion, ...] = ()
-        return self.rewrite_children(block.replace(match_buffers=empty))
+        result: Block = self.rewrite_children(block.replace(match_buffers=empty))
+        for match in block.match_buffers:
+            pointer = match.buffer.data
+            if pointer not in self._values and _mentions(result.body, pointer):
+                # The view has no offset variable by which its own pointer could start elsewhere than at the region.
+                source = self._views[match.buffer]
+                start = BufferLoad(source.buffer, tuple(r.min for r in source.region))
+                result = result.replace(
+                    body=LetStmt(pointer, call_intrin("handle", "tir.address_of", start), result.body)
+                )
+        return result
 
     def rewrite_BufferLoad(self, load: BufferLoad) -> Any:
         node: BufferLoad = self._children_of_access(load)
@@ -76,7 +86,8 @@ class _LowerMatchBuffers(Rewriter):
                 f"{view.name} in block {block.name_hint!r} has more dimensions than the region it views"
             )
         self._views[view] = source
-        self._values[view.data] = source.buffer.data
+        if isinstance(view.elem_offset, Var):
+            self._values[view.data] = source.buffer.data
         what = f"{view.name} in block {block.name_hint!r} views a region of {source.buffer.name}"
         for d, (size, r) in enumerate(zip(view.shape, source.region[extra:], strict=True)):
             self._bind(size, r.extent, f"{what}: extent {d}")
@@ -93,6 +104,17 @@ class _LowerMatchBuffers(Rewriter):
             # A view without an offset of its own says 0, which claims nothing.
             if not (is_offset and want.value == 0):
                 raise LoweringError(f"{what} is {given.value}, but the view is declared with {want.value}")
+
+
+def _mentions(body: Stmt, pointer: Var) -> bool:
+    found = False
+
+    def visit(node: object) -> None:
+        nonlocal found
+        found |= node is pointer or (isinstance(node, Buffer) and node.data is pointer)
+
+    post_order_visit(body, visit)
+    return found
 
 
 def _inside(region: BufferRegion, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:

@@ -121,7 +121,7 @@ class ExpressionEmitter:
     def _emit(self, e: PrimExpr) -> str:
         handler = self._table.get(type(e))
         if handler is None:
-            raise self.refuse(f"a {type(e).__name__}", "lower the program first with tscript.lower")
+            raise self.refuse(f"a {type(e).__name__}", "lower the program first")
         return handler(self, e)
 
     # -- indices ---------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class ExpressionEmitter:
             return Place(base, buffer.dtype, "0")
         if len(indices) != 1:
             raise self.refuse(f"an access to {buffer.name}, which has {len(indices)} dimensions",
-                              "lower the program first with tscript.lower")  # fmt: skip
+                              "lower the program first")  # fmt: skip
         index = indices[0]
         lanes = index.dtype.lanes
         if lanes == 1:

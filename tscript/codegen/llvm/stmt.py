@@ -68,10 +68,9 @@ class FunctionEmitter(ExpressionEmitter):
         """Emit a statement."""
         handler = self._statements.get(type(s))
         if handler is None:
-            raise BuildError(
-                f"{self.name}: a {type(s).__name__} has no native code\n"
-                "  try: lower the program first with tscript.lower"
-            )
+            is_tensor = isinstance(s, st.BufferRealize)
+            advice = "allocate the buffer with T.alloc_buffer" if is_tensor else "lower the program first"
+            raise BuildError(f"{self.name}: a {type(s).__name__} has no native code\n  try: {advice}")
         outer, self.stmt = self.stmt, s
         handler(self, s)
         self.stmt = outer
