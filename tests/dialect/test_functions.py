@@ -461,7 +461,7 @@ def test_node_functions_fold_nothing(name: str) -> None:
     assert build(I, 0) is node(I, zero)
     assert build(two, zero) is node(two, zero)
     assert build(2, U) is node(IntImm("uint8", 2), U)
-    with pytest.raises(TypeError, match="mismatched types"):
+    with pytest.raises(TypeError, match="operands of one type"):
         build(I, Var("n", "int64"))
 
 

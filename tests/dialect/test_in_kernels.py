@@ -68,7 +68,7 @@ def test_a_call_prints_as_the_language_says(line: str, text: str) -> None:
     [
         ("E[i] = E[i] + T.exp(C[i])", "T.exp(C[i])", "exp takes floats, not int32"),
         ("C[i] = T.int8(300)", "T.int8(300)", "300 does not fit in int8"),
-        ("C[i] = 1 + T.floordiv(C[i], 0)", "T.floordiv(C[i], 0)", "ivide by zero"),
+        ("C[i] = 1 + T.floordiv(C[i], 0)", "T.floordiv(C[i], 0)", "constant zero"),
         ("E[i] = T.if_then_else(C[i], E[i], 0.0)", "T.if_then_else(C[i], E[i], 0.0)", "a condition is a bool"),
         ('E[i] = T.infinity("float8_e4m3fn")', 'T.infinity("float8_e4m3fn")', "has no infinity"),
         (

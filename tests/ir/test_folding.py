@@ -69,7 +69,7 @@ def test_integers_fold_as_python_integers_wrapped(dtype: str, name: str) -> None
         for b in edges(dtype):
             x, y = IntImm(dtype, a), IntImm(dtype, b)
             if b == 0 and ("div" in name or "mod" in name):
-                with pytest.raises(ZeroDivisionError, match="Divide by zero"):
+                with pytest.raises(ZeroDivisionError, match="division by the constant zero"):
                     build(x, y)
             else:
                 assert build(x, y) is IntImm(dtype, wrapped(dtype, expected(a, b))), (a, b)
@@ -293,7 +293,7 @@ def test_what_could_change_a_value_stays(built: Any, node: Any) -> None:
 def test_a_constant_zero_divisor_is_refused_also_in_vectors() -> None:
     for build in (c.floordiv, c.floormod, c.truncdiv, c.truncmod, c.ceildiv):
         for zero in (0, Broadcast(const(0), 4)):
-            with pytest.raises(ZeroDivisionError, match="Divide by zero"):
+            with pytest.raises(ZeroDivisionError, match="division by the constant zero"):
                 build(i, zero)
 
 
@@ -343,7 +343,7 @@ def test_rounding_up_takes_the_short_form_only_for_a_positive_divisor() -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: i / i, "ambiguous division"),
+        (lambda: i / i, "quotient of two integers"),
         (lambda: c.truncdiv(f, f), "takes integers"),
         (lambda: f & f, "takes integers"),
         (lambda: ~f, "takes integers"),

@@ -98,7 +98,7 @@ def test_replace_makes_a_changed_copy_and_returns_the_node_when_nothing_changes(
 
 
 def test_operands_of_different_types_are_refused() -> None:
-    with pytest.raises(TypeError, match="mismatched types"):
+    with pytest.raises(TypeError, match="operands of one type"):
         ex.Add(x, const(1, "int64"))
     with pytest.raises(TypeError, match="takes bools"):
         ex.And(x, y)
@@ -188,7 +188,7 @@ def test_statements_check_what_they_are_given() -> None:
         st.LetStmt(x, const(1.0), st.Evaluate(x))
     with pytest.raises(TypeError, match="takes float32, not int32"):
         st.BufferStore(A, const(1), (x,))
-    with pytest.raises(ValueError, match="cannot be indexed with the 2-dimensional"):
+    with pytest.raises(ValueError, match="but 2 subscripts were given"):
         st.BufferStore(A, const(1.0), (x, y))
     with pytest.raises(ValueError, match="at least two"):
         st.SeqStmt((st.Evaluate(x),))
@@ -228,7 +228,7 @@ def test_subscripts_mean_loads_regions_and_vectors() -> None:
     vector = b[x, 0:4:1]
     assert isinstance(vector, ex.BufferLoad) and vector.dtype == "float32x4"
     assert b[0, 0:4:2].dtype == "float32x2"
-    with pytest.raises(ValueError, match="2-dimensional, cannot be indexed with the 1-dimensional"):
+    with pytest.raises(ValueError, match="2 dimensions, but 1 subscripts"):
         b[0]
     with pytest.raises(TypeError, match="subscripts are integers"):
         b[0, 1.0]

@@ -105,7 +105,7 @@ def test_a_pointer_handed_to_a_call_asks_for_declared_regions() -> None:
                 vi = T.axis.spatial(8, i)
                 T.evaluate(T.call_extern("int32", "g", A.data))
     """
-    with pytest.raises(ScriptError, match="annotate manually") as caught:
+    with pytest.raises(ScriptError, match="declare them") as caught:
         read(body)
     assert caught.value.line == 11
     read(body.replace("T.evaluate", "T.reads(A[0:64])\n                T.writes()\n                T.evaluate"))

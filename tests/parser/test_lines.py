@@ -139,7 +139,7 @@ def test_membership_of_python_values_and_of_the_variable_itself_is_known() -> No
 
 
 def test_a_chain_that_fits_neither_way_is_an_error() -> None:
-    with pytest.raises(Exception, match=r"mismatched types in a comparison: int32 vs\. float32"):
+    with pytest.raises(Exception, match="a comparison of int32 with float32"):
         from_source(HEADER + " " * 8 + "D[i] = C[i] < C[0] < E[0]")
 
 

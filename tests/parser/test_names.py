@@ -71,7 +71,7 @@ def test_locals_of_a_caller_that_did_not_write_the_kernel_are_not_seen() -> None
 
 
 def test_a_variable_without_a_value_yet_is_unknown() -> None:
-    with pytest.raises(ScriptError, match="Undefined variable: later(?s:.*)assign `later` before the kernel"):
+    with pytest.raises(ScriptError, match="`later` is not defined(?s:.*)assign `later` before the kernel"):
 
         @T.prim_func
         def f(C: T.Buffer((4,), "int32")):
@@ -114,7 +114,7 @@ def test_comprehensions_may_run_over_python_ranges() -> None:
 
 
 def test_names_of_a_comprehension_do_not_leak() -> None:
-    with pytest.raises(ScriptError, match="Undefined variable: k"):
+    with pytest.raises(ScriptError, match="`k` is not defined"):
         read("C[0] = sum([k for k in range(4)])\nC[1] = k")
 
 
@@ -182,7 +182,7 @@ def test_inner_scopes_may_reuse_names_of_loops_and_buffers() -> None:
 
 
 def test_a_name_that_was_local_is_not_taken_from_the_module_afterwards() -> None:
-    with pytest.raises(ScriptError, match=r"Undefined variable: SCALE\. It was bound in a branch"):
+    with pytest.raises(ScriptError, match=r"`SCALE` has no value here\. It was bound in a branch"):
         read("if n > 0:\n    SCALE = C[0]\nC[1] = SCALE", SCALE=3)
 
 
@@ -191,7 +191,7 @@ def test_a_branch_known_while_reading_is_written_out_and_keeps_its_names() -> No
         "if big:\n    x = T.meta_var(100)\nelif n > 0:\n    x = T.meta_var(7)\nelse:\n    x = T.meta_var(8)\nC[0] = x"
     )
     assert lines(read(body, big=True)) == ["C[0] = 100"]
-    with pytest.raises(ScriptError, match="Undefined variable: x"):
+    with pytest.raises(ScriptError, match="`x` has no value here"):
         read(body, big=False)
 
 

@@ -171,7 +171,7 @@ class _Scan(Visitor):
         if node in self.buffer_of:
             raise ValueError(
                 f"the reads and writes of this block cannot be inferred, because the pointer `{node.name}` is used "
-                "directly; annotate manually with T.reads(...) and T.writes(...)"
+                "directly; declare them with T.reads(...) and T.writes(...)"
             )
 
     def visit_Call(self, node: ex.Call) -> None:
@@ -197,7 +197,7 @@ class _Scan(Visitor):
         if buffer is None or not isinstance(mask, IntImm):
             raise ValueError(
                 "the reads and writes of this block cannot be inferred, because a pointer is passed whose buffer is "
-                "not known; annotate manually with T.reads(...) and T.writes(...)"
+                "not known; declare them with T.reads(...) and T.writes(...)"
             )
         for bit, table in ((1, self.reads), (2, self.writes)):
             if mask.value & bit:

@@ -160,10 +160,7 @@ def subscript(buffer: Buffer, key: Any) -> BufferLoad | BufferRegion:
     """What `buffer[key]` means: a load; with a slice and no step, a region; with a step, a vector load."""
     keys: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]
     if len(keys) != buffer.ndim:
-        raise ValueError(
-            f"Buffer {buffer.name} is {buffer.ndim}-dimensional, "
-            f"cannot be indexed with the {len(keys)}-dimensional indices provided."
-        )
+        raise ValueError(f"{buffer.name} has {buffer.ndim} dimensions, but {len(keys)} subscripts were given")
     if any(_is_slice(k) and k.step is None for k in keys):
         return BufferRegion(buffer, tuple(_as_range(buffer, d, k) for d, k in enumerate(keys)))
     return BufferLoad(buffer, tuple(_as_index(buffer, d, k) for d, k in enumerate(keys)))

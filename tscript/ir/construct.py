@@ -112,7 +112,7 @@ def mul(a: ExprLike, b: ExprLike) -> PrimExpr:
 
 def _check_divisor(y: PrimExpr) -> None:
     if is_const_int(y, 0) or (isinstance(y, Broadcast) and is_const_int(y.value, 0)):
-        raise ZeroDivisionError("Divide by zero")
+        raise ZeroDivisionError("division by the constant zero")
 
 
 def div(a: ExprLike, b: ExprLike) -> PrimExpr:
@@ -120,7 +120,8 @@ def div(a: ExprLike, b: ExprLike) -> PrimExpr:
     x, y = promote(a, b)
     if not x.dtype.is_float:
         raise TypeError(
-            "ambiguous division of integers: use `//` (T.floordiv) to round down or T.truncdiv to round toward zero"
+            "the quotient of two integers could be rounded either way: "
+            "use `//` (T.floordiv) to round down or T.truncdiv to round toward zero"
         )
     if isinstance(y, FloatImm) and y.value == 1:
         return x

@@ -301,7 +301,9 @@ class BinaryExpr(PrimExpr):
 
     def _check(self) -> None:
         if self.a.dtype is not self.b.dtype:
-            raise TypeError(f"mismatched types: {type(self).__name__} of {self.a.dtype!s} and {self.b.dtype!s}")
+            raise TypeError(
+                f"{type(self).__name__} takes operands of one type, not {self.a.dtype!s} and {self.b.dtype!s}"
+            )
 
 
 class ArithExpr(BinaryExpr):
@@ -506,10 +508,7 @@ class BufferLoad(PrimExpr, interned=True):
 def check_indices(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
     """Raise ValueError for a wrong number of subscripts, TypeError for subscripts that are no integers."""
     if len(indices) != len(buffer.shape):
-        raise ValueError(
-            f"Buffer {buffer.name} is {len(buffer.shape)}-dimensional, "
-            f"cannot be indexed with the {len(indices)}-dimensional indices provided."
-        )
+        raise ValueError(f"{buffer.name} has {len(buffer.shape)} dimensions, but {len(indices)} subscripts were given")
     for i, index in enumerate(indices):
         if not (index.dtype.is_integer or index.dtype.is_bool):
             raise TypeError(f"subscript {i} of {buffer.name} is {index.dtype!s}; subscripts are integers")

@@ -213,7 +213,7 @@ class BufferRegion(Node):
     def _check(self) -> None:
         if len(self.region) != len(self.buffer.shape):
             raise ValueError(
-                f"Buffer {self.buffer.name} is {len(self.buffer.shape)}-dimensional, "
+                f"{self.buffer.name} has {len(self.buffer.shape)} dimensions, "
                 f"but the region has {len(self.region)} dimensions"
             )
 

@@ -156,12 +156,12 @@ class InitFrame(Frame):
         """Claim the block's only init."""
         self.owner = enclosing_block(builder, "T.init")
         if self.owner.init is not None:
-            fail("Duplicate block init declaration", None, "keep one `with T.init():` in the block")
+            fail("the block has an init already", None, "keep one `with T.init():` in the block")
 
     def build(self, builder: Builder, body: Stmt) -> None:
         """Give the body to the block."""
         if self.owner.init is not None:
-            fail("Duplicate block init declaration", self.span, "keep one `with T.init():` in the block")
+            fail("the block has an init already", self.span, "keep one `with T.init():` in the block")
         self.owner.init = body
 
 
@@ -189,7 +189,7 @@ def where(predicate: ExprLike) -> None:
     """Run the block only where `predicate` holds. At most once in a block."""
     frame = enclosing_block(current(), "T.where")
     if frame.predicate is not None:
-        fail("Duplicate block predicate declaration", None, "join the conditions with `and` in one T.where")
+        fail("the block has a T.where already", None, "join the conditions with `and` in one T.where")
     condition = convert(predicate)
     if not condition.dtype.is_bool:
         raise TypeError(f"T.where takes a bool, not {condition.dtype!s}; compare the value, as in `x != 0`")
@@ -225,7 +225,7 @@ def reads(*regions: Any) -> None:
     """What the block reads: regions or elements, or one list of them. At most once in a block."""
     frame = enclosing_block(current(), "T.reads")
     if frame.reads is not None:
-        fail("Duplicate read region declaration", None, "list all regions in one T.reads")
+        fail("the block has T.reads already", None, "list all regions in one T.reads")
     frame.reads = _as_regions("T.reads", regions)
 
 
@@ -233,7 +233,7 @@ def writes(*regions: Any) -> None:
     """What the block writes: regions or elements, or one list of them. At most once in a block."""
     frame = enclosing_block(current(), "T.writes")
     if frame.writes is not None:
-        fail("Duplicate write region declaration", None, "list all regions in one T.writes")
+        fail("the block has T.writes already", None, "list all regions in one T.writes")
     frame.writes = _as_regions("T.writes", regions)
 
 
@@ -241,7 +241,7 @@ def block_attr(attrs: Mapping[str, Any]) -> None:
     """Annotations of the block. At most once in a block."""
     frame = enclosing_block(current(), "T.block_attr")
     if frame.annotations is not None:
-        fail("Duplicate block annotations", None, "put all of them in one T.block_attr")
+        fail("the block has T.block_attr already", None, "put all of them in one T.block_attr")
     frame.annotations = _attrs("T.block_attr", attrs)
 
 
@@ -262,7 +262,7 @@ def func_attr(attrs: Mapping[str, Any]) -> None:
             fail(f"the function attribute {key!r} is set twice", None, "keep one of the two values")
         if key == "global_symbol" and frame.private:
             fail(
-                "a private function may not carry a global symbol",
+                "a private function has no global symbol",
                 None,
                 "leave out private=True, or the attribute global_symbol",
             )
@@ -340,7 +340,7 @@ class AxisNamespace:
         frame = _axis_block()
         for letter in kinds:
             if letter not in "SR":
-                fail(f"Unknown axis kind: {letter}", None, "the letters are S (spatial) and R (reduce)")
+                fail(f"`{letter}` is no kind of axis", None, "the letters are S (spatial) and R (reduce)")
         if len(kinds) != len(values):
             fail(
                 f"T.axis.remap names {len(kinds)} axes but gets {len(values)} loop variables",
@@ -352,13 +352,17 @@ class AxisNamespace:
         for letter, value in zip(kinds, values, strict=True):
             if not isinstance(value, Var):
                 fail(
-                    f"Only Var is supported in T.axis.remap, not `{value}`",
+                    f"T.axis.remap binds loop variables, not `{value}`",
                     None,
                     "use T.axis.spatial(extent, value) for axes that are not plain loop variables",
                 )
             dom = loops.get(value)
             if dom is None:
-                fail(f"Variable is not in the loop: {value.name}", None, "bind variables of loops around the block")
+                fail(
+                    f"`{value.name}` is no variable of a loop around the block",
+                    None,
+                    "bind variables of loops around the block",
+                )
             kind = IterVar.DataPar if letter == "S" else IterVar.CommReduce
             made.append(_add_axis(frame, kind, dom, value, value.dtype))
         return made[0] if len(made) == 1 else made
@@ -386,7 +390,7 @@ def _axis_block() -> BlockFrame:
             if inside is not None
             else "put the axis inside `with T.block(...):`"
         )
-        fail("The last frame is not BlockFrame: T.axis belongs at the top of a block", None, hint)
+        fail("T.axis belongs at the top of a block", None, hint)
     return frame
 
 

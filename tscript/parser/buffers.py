@@ -104,12 +104,12 @@ def match_buffer(
         frame = enclosing_function("T.match_buffer")
         if not any(param is p for p in frame.params):
             fail(
-                f"Can not bind non-input param to buffer: {param.name or 'the variable'} is no parameter.",
+                f"T.match_buffer binds a parameter, and {param.name or 'the variable'} is none",
                 None,
                 "match a parameter, or use T.decl_buffer(shape, dtype, data=...) for a pointer",
             )
         if shape is None:
-            fail("Shape must be specified when binding input param", None, "write T.match_buffer(a, (16, 16), ...)")
+            fail("T.match_buffer of a parameter needs a shape", None, "write T.match_buffer(a, (16, 16), ...)")
         if param in frame.buffer_map:
             fail(f"parameter {param.name} is bound to a buffer already: {frame.buffer_map[param].name}", None)
         if not param.dtype.is_handle:
@@ -156,7 +156,7 @@ def alloc_buffer(
     function = builder.innermost(FunctionFrame)
     if function is None:
         fail(
-            "Block frame or PrimFunc frame not find: T.alloc_buffer belongs directly in a block or a function",
+            "T.alloc_buffer belongs directly in a block or a function",
             None,
             "move it out of loops and branches, and above variables, assertions and T.allocate of that level",
         )

@@ -136,7 +136,7 @@ def compare(op: type[ast.cmpop], left: Any, right: Any) -> Any:
         a, b = match_lanes(left, right)
         if a.dtype is not b.dtype:
             fail(
-                f"mismatched types in a comparison: {a.dtype!s} vs. {b.dtype!s}",
+                f"a comparison of {a.dtype!s} with {b.dtype!s}",
                 None,
                 f'convert one side, as in T.Cast("{b.dtype!s}", ...)',
             )
@@ -452,7 +452,7 @@ class Evaluator:
     def refuse(self, node: ast.expr) -> Any:
         """Raise for an expression that kernels do not have."""
         what, hint = _NO_EXPRESSION[type(node)]  # pyright: ignore[reportArgumentType]
-        fail(f"{what} is no part of the kernel language (no visitor for {type(node).__name__})", None, hint)
+        fail(f"{what} is no part of the kernel language", None, hint)
 
     def visit_Starred(self, node: ast.Starred) -> Any:
         fail("`*` stands before an argument or an element of a list")

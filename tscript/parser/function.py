@@ -115,7 +115,7 @@ def _read_parameters(reader: Reader, node: ast.FunctionDef, frame: FunctionFrame
     for parameter in (*arguments.posonlyargs, *arguments.args):
         if parameter.annotation is None:
             fail(
-                "Type annotation required for function parameters.",
+                "a parameter needs a type",
                 reader.source.span(parameter),
                 f'write `{parameter.arg}: T.Buffer((16,), "float32")`, or T.handle, or a type such as T.int32',
             )

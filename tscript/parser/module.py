@@ -92,7 +92,7 @@ class _ClassName:
         if found is None:
             known = list(self._draft.references)
             hint = close_matches(name, known) or f"it has: {', '.join(known) or 'no functions'}"
-            fail(f"Cannot find the function `{name}` in the current IRModule", None, hint)
+            fail(f"the module has no function `{name}`", None, hint)
         return found
 
 

@@ -22,7 +22,7 @@ def detect_missing(
         fail(
             f"the regions of block {block.name_hint!r} cannot be found: {e}",
             span,
-            "annotate manually, with T.reads(...) and T.writes(...)",
+            "declare them with T.reads(...) and T.writes(...)",
         )
     return block.replace(
         reads=reads if missing_reads else block.reads, writes=writes if missing_writes else block.writes

@@ -76,14 +76,14 @@ class Scope:
             what, span = self.ended[name]
             where = f" at line {span.line}" if span is not None else ""
             fail(
-                f"Undefined variable: {name}. It was bound in a {what}{where} and is gone after it",
+                f"`{name}` has no value here. It was bound in a {what}{where} and is gone after it",
                 None,
                 f"bind `{name}` before the {what}, or keep the value in a buffer",
             )
         for mapping in self.captured:
             if name in mapping:
                 return mapping[name]
-        fail(f"Undefined variable: {name}", None, self.hints.get(name) or close_matches(name, self.known_names()))
+        fail(f"`{name}` is not defined", None, self.hints.get(name) or close_matches(name, self.known_names()))
 
     def find(self, name: str, default: Any = None) -> Any:
         """The value of a name, or `default`."""
@@ -170,4 +170,4 @@ def _refuse_again(name: str, old: Binding, value: Any, kind: Kind) -> NoReturn:
         hint = "convert the new value to that type, or use another name"
     else:
         detail, hint = "", "use another name; elements of buffers can be assigned again"
-    fail(f"Variable {name} already defined in current scope{where}{detail}", None, hint)
+    fail(f"`{name}` is already bound in this scope{where}{detail}", None, hint)

@@ -83,7 +83,7 @@ class Reader(Assigner):
     def visit_Assign(self, node: ast.Assign) -> None:
         if len(node.targets) != 1:
             fail(
-                "Consequential assignments like 'a = b = c' are not supported.",
+                "one assignment binds one target, and `a = b = c` has two",
                 None,
                 "write one assignment on each line",
             )
@@ -213,7 +213,7 @@ class Reader(Assigner):
         frame = self._loop_frame(node.iter)
         if not isinstance(frame, ForFrame):
             fail(
-                f"Expect the for loop to be one of the following: {LOOPS}",
+                f"a `for` runs over one of {LOOPS}",
                 self.source.span(node.iter),
                 "to repeat statements for the values of a Python list, use a macro or write them out",
             )
@@ -285,7 +285,7 @@ class Reader(Assigner):
             frame = self.evaluator.eval(item.context_expr)
             if not isinstance(frame, Frame) or isinstance(frame, ForFrame):
                 fail(
-                    "Invalid context expression in the with-statement.",
+                    "`with` takes a construct of the kernel language, and this is none",
                     self.source.span(item.context_expr),
                     "use T.block, T.init, T.allocate, T.attr, T.launch_thread or another such construct",
                 )
@@ -324,7 +324,7 @@ class Reader(Assigner):
                 self.bind(node.name, define(self, node, options), node, "alias")
                 return
         fail(
-            f"`{node.name}` is defined inside a kernel (no visitor for FunctionDef without a known decorator)",
+            f"`{node.name}` is defined inside a kernel without a decorator of the kernel language",
             self.source.name_span(node),
             "decorate it with @T.macro, or define it outside the kernel",
         )
@@ -333,7 +333,7 @@ class Reader(Assigner):
         """Raise for a statement that kernels do not have."""
         name = type(node).__name__
         what, hint = _REFUSED.get(type(node), (f"a {name} statement", None))
-        fail(f"{what} is no part of the kernel language (no visitor for {name})", self.source.span(node), hint)
+        fail(f"{what} is no part of the kernel language", self.source.span(node), hint)
 
 
 _TABLE: Final[dict[type[ast.stmt], Callable[[Reader, Any], None]]] = {
