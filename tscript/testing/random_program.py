@@ -245,7 +245,8 @@ class _ProgramSource:
         self.exprs.variables[var] = last.value
         element = self.exprs.make(buffer.dtype, 2)
         del self.exprs.variables[var]
-        store = BufferStore(buffer, _without_loads_of(element, buffer), (*lead, make.cast(var, last.dtype)))
+        row = tuple(_without_loads_of(i, buffer) for i in lead)
+        store = BufferStore(buffer, _without_loads_of(element, buffer), (*row, make.cast(var, last.dtype)))
         return For(var, make.const(0), make.cast(last, "int32"), ForKind.VECTORIZED, store)
 
     def _spatial(self, depth: int) -> Stmt:
