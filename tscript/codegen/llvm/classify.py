@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import IntFlag
 from typing import Final
 
 from tscript.ir.expr import (
@@ -22,13 +21,13 @@ from tscript.ir.functor import children
 DIVISIONS: Final = (Div, Mod, FloorDiv, FloorMod)
 
 
-class Doing(IntFlag):
-    """What an expression does besides having a value."""
+class Doing:
+    """What an expression does besides having a value: a sum of these. Plain integers, as there are very many."""
 
-    NOTHING = 0
-    READS = 1
-    EFFECT = 2
-    FAILS = 4
+    NOTHING: Final = 0
+    READS: Final = 1
+    EFFECT: Final = 2
+    FAILS: Final = 4
 
 
 def constant_divisor(e: PrimExpr) -> int | None:
@@ -42,9 +41,9 @@ class Classifier:
     """Answers for expressions, remembering what it found."""
 
     def __init__(self) -> None:
-        self._found: dict[PrimExpr, Doing] = {}
+        self._found: dict[PrimExpr, int] = {}
 
-    def __call__(self, root: PrimExpr) -> Doing:
+    def __call__(self, root: PrimExpr) -> int:
         """What `root` and all below it do."""
         found = self._found
         if root in found:
@@ -66,7 +65,7 @@ class Classifier:
         return found[root]
 
 
-def _own(e: PrimExpr) -> Doing:
+def _own(e: PrimExpr) -> int:
     if isinstance(e, BufferLoad):
         return Doing.READS
     if isinstance(e, Call):
