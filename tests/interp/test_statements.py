@@ -235,6 +235,27 @@ def test_match_buffer_views_bind_strides_offset_and_sizes() -> None:
     assert s.tolist() == [8, 36]
 
 
+def test_the_address_of_a_view_leads_to_the_start_of_its_region() -> None:
+    got: list[int] = []
+    interp.register_extern("interp_test_peek", lambda p: got.append(int(p.numpy("int32", 1)[0])))
+
+    @T.prim_func
+    def f(A: T.Buffer((4, 8), "int32"), n: T.int32):
+        with T.block("view"):
+            T.reads(A[n : n + 2, 4:8])
+            T.writes()
+            off = T.int32()
+            V = T.match_buffer(A[n : n + 2, 4:8], (2, 4), "int32")
+            W = T.match_buffer(A[n : n + 2, 4:8], (2, 4), "int32", elem_offset=off)
+            T.evaluate(T.call_extern("int32", "interp_test_peek", V.data))
+            T.evaluate(T.call_extern("int32", "interp_test_peek", V.access_ptr("r", offset=2)))
+            T.evaluate(T.call_extern("int32", "interp_test_peek", W.data))
+            T.evaluate(T.call_extern("int32", "interp_test_peek", W.access_ptr("r", offset=2)))
+
+    interp.run(f, np.arange(32, dtype="int32").reshape(4, 8), 1)
+    assert got == [12, 14, 0, 14]
+
+
 def test_a_block_with_a_view_may_stand_in_two_places() -> None:
     a, v, step = decl_buffer((8, 4), "int32", name="A"), Var("v"), Var("step")
     shown = decl_buffer((2, 2), "int32", name="V", strides=[step, 1])

@@ -9,6 +9,7 @@ from tscript.interp.access import (
     difference_range,
     integer_of,
     offset_of,
+    product,
     total,
     view_of,
 )
@@ -188,10 +189,11 @@ def _match(g: Gen, match: st.MatchBufferRegion, body: st.Stmt) -> None:
             _bind_or_require(g, target, f"strides[{d}]", want, _divided(g, steps[d], lanes))
         elif isinstance(want, Var) and want not in g.env:
             g.env[want] = _divided(g, steps[d], lanes)
-    _bind_offset(g, target, _divided(g, base, lanes))
+    first = _bind_offset(g, target, base)
     if _needs_pointer(body, target):
         pointer = g.name(f"p_{target.name}")
-        g.line(f"{pointer} = _origin({g.pointers[source.data]}, {g.constant('_type', target.dtype.element)})")
+        kind = g.constant("_type", target.dtype.element)
+        g.line(f"{pointer} = _address({g.pointers[source.data]}, {first.code}, {kind})")
         g.pointers[target.data], g.pointer_levels[target.data] = pointer, g.level
     dims = tuple(extents[skipped:])
     zeros = tuple(number(0) for _ in dims)
@@ -227,8 +229,14 @@ def _needs_pointer(body: st.Stmt, target: Buffer) -> bool:
     )
 
 
-def _bind_offset(g: Gen, target: Buffer, actual: Val) -> None:
-    want = target.elem_offset
+def _bind_offset(g: Gen, target: Buffer, base: Val) -> Val:
+    """Bind the offset of a view whose first element is number `base` of its memory.
+
+    Returns the number of the element its pointer is at: the first of the memory where the program asks for
+    the offset, else where the given offset leads to the first element of the view.
+    """
+    lanes = target.dtype.lanes
+    want, actual = target.elem_offset, _divided(g, base, lanes)
     if target.offset_factor > 1:
         g.line(
             f"if {paren(actual)} % {target.offset_factor}: "
@@ -237,6 +245,8 @@ def _bind_offset(g: Gen, target: Buffer, actual: Val) -> None:
         )
     if isinstance(want, Var) and want not in g.env:
         g.env[want] = convert(g, INT64, want.dtype, actual)
+        return number(0)
+    return total(g, [base, product(g, integer_of(g, want), number(-lanes))])
 
 
 def _bind_or_require(g: Gen, target: Buffer, what: str, want: PrimExpr, actual: Val) -> None:

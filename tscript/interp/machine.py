@@ -268,7 +268,6 @@ def _namespace(options: Options) -> dict[str, Any]:
         "_allocate": allocate,
         "_run_threads": launch,
         "_bind": bind_view,
-        "_origin": _origin,
         "_address": _address,
         "_new_q": _new_q,
         "_extern": call_extern,
@@ -283,11 +282,6 @@ def _namespace(options: Options) -> dict[str, Any]:
         "_unsupported": faults.unsupported,
         "_require_room": faults.require_room,
     }
-
-
-def _origin(pointer: Pointer, dtype: DataType) -> Pointer:
-    """The first element boundary of the memory of `pointer`."""
-    return Pointer(pointer.memory, pointer.offset % dtype.bytes)
 
 
 def _address(pointer: Pointer, element: int, dtype: DataType) -> Pointer:
