@@ -330,8 +330,9 @@ def test_a_match_buffer_beyond_its_source_is_refused() -> None:
 
 def test_variables_and_buffers_that_nothing_defines_are_named() -> None:
     a = decl_buffer((4,), "int32", name="A")
-    with pytest.raises(InterpError, match="variable n is used but nothing gives it a value"):
+    with pytest.raises(InterpError, match="variable n is used but nothing gives it a value") as caught:
         interp.run(PrimFunc((a,), st.BufferStore(a, Var("n"), (int32(0),))), np.zeros(4, "int32"))
+    assert caught.value.statement == "A[0] = n"
     lost = decl_buffer((4,), "int32", name="Lost")
     with pytest.raises(InterpError, match="buffer Lost is used but nothing allocates it"):
         interp.run(PrimFunc((a,), st.BufferStore(lost, int32(1), (int32(0),))), np.zeros(4, "int32"))

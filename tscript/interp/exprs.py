@@ -37,7 +37,7 @@ def _translate(g: Gen, e: PrimExpr) -> Val:
     table = EXPRESSIONS if e.dtype.lanes == 1 else VECTORS
     handler = table.get(type(e))
     if handler is None:
-        raise InterpError(f"a {type(e).__name__} of type {e.dtype!s} cannot be run", statement=type(e).__name__)
+        raise InterpError(f"a {type(e).__name__} of type {e.dtype!s} cannot be run")
     return handler(g, e)
 
 

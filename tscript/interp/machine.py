@@ -225,7 +225,12 @@ def _function(
             g.pointers[buffer.data], g.pointer_levels[buffer.data] = pointer, 0
         plain = getattr(buffer.elem_offset, "value", None) == 0
         declare(g, buffer, strides=steps.get(i), exact=exact and plain and i not in strided)
-    g.stmt(func.body)
+    try:
+        g.stmt(func.body)
+    except InterpError as error:
+        if error.statement is None:
+            error.statement, error.span = faults.statement_text(g.site.stmt), g.site.span
+        raise
     header = f"def {name}({', '.join(['_run', *names])}):"
     site = Site(None, ())
     root.lines.append((header, site))
