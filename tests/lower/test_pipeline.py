@@ -287,3 +287,22 @@ def test_a_vector_loop_of_two_with_a_gather_is_right() -> None:
     a, at, b = np.arange(16, dtype=np.float32), np.array([3, 0, 5, 1], np.int32), np.zeros(4, np.float32)
     build(main)(a, at, b)
     assert b.tolist() == [a[at[j] * 2 + j] + a[15 - j * 3] for j in range(4)]
+
+
+def test_very_deep_indices_and_values_are_lowered() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((4096,), "int32"), B: T.Buffer((8, 1024), "int32"), n: T.int32):
+        T.func_attr({"tir.noalias": True})
+        for j in T.vectorized(4):
+            A[j] = many_times(B[0, many_times(j, n)], n)
+
+    b = np.arange(8192, dtype=np.int32).reshape(8, 1024)
+    a = np.zeros(4096, np.int32)
+    build(main)(a, b, 1)
+    assert a[:4].tolist() == [4000 + i for i in range(4)]
+
+
+def many_times(x, n):
+    for _ in range(2000):
+        x = x + n
+    return x

@@ -178,19 +178,38 @@ def widened(e: PrimExpr) -> PrimExpr:
     What stands below another operator, such as `%`, keeps its type: there a wrapped value could be a valid
     index, while the wrapped value of a whole index is not one.
     """
-    target = INT64.with_lanes(e.dtype.lanes)
-    if e.dtype is target:
-        return e
-    if isinstance(e, IntImm):
-        return const(e.value, INT64) if e.dtype.is_int else cast(e, target)
+    done: dict[PrimExpr, PrimExpr] = {}
+    stack = [(e, False)]
+    while stack:
+        node, ready = stack.pop()
+        parts = _widened_parts(node)
+        if ready or not parts:
+            done[node] = _widened_node(node, [done[p] for p in parts])
+        elif node not in done:
+            stack.append((node, True))
+            stack.extend((p, False) for p in parts)
+    return done[e]
+
+
+def _widened_parts(e: PrimExpr) -> tuple[PrimExpr, ...]:
+    if e.dtype.element is INT64:
+        return ()
     if isinstance(e, Ramp):
-        return Ramp(widened(e.base), widened(e.stride), e.lanes)
+        return e.base, e.stride
     if isinstance(e, Broadcast):
-        return Broadcast(widened(e.value), e.lanes)
-    if isinstance(e, _WIDENED) and e.dtype.is_int:
+        return (e.value,)
+    return (e.a, e.b) if isinstance(e, _WIDENED) and e.dtype.is_int else ()
+
+
+def _widened_node(e: PrimExpr, parts: list[PrimExpr]) -> PrimExpr:
+    if isinstance(e, _WIDENED) and parts:
         build: dict[type[PrimExpr], Callable[..., PrimExpr]] = {ex.Add: add, ex.Sub: sub, ex.Mul: mul}
-        return build[type(e)](widened(e.a), widened(e.b))
-    return cast(e, target)
+        return build[type(e)](*parts)
+    if isinstance(e, Ramp) and parts:
+        return Ramp(parts[0], parts[1], e.lanes)
+    if isinstance(e, Broadcast) and parts:
+        return Broadcast(parts[0], e.lanes)
+    return cast(e, INT64.with_lanes(e.dtype.lanes))
 
 
 # -- sizes ------------------------------------------------------------------------------------------

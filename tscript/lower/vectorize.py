@@ -112,13 +112,20 @@ class _Widen:
         found = self(e)
         return found if found.dtype.lanes == self._lanes else Broadcast(found, self._lanes)
 
-    def __call__(self, e: PrimExpr) -> PrimExpr:
-        found = self._done.get(e)
-        if found is None:
+    def __call__(self, root: PrimExpr) -> PrimExpr:
+        stack = [(root, False)]
+        while stack:
+            e, ready = stack.pop()
+            if e in self._done:
+                continue
             if e.dtype.lanes != 1:
                 raise _NotVector
-            found = self._done[e] = self._widened(e)
-        return found
+            if ready:
+                self._done[e] = self._widened(e)
+            else:
+                stack.append((e, True))
+                stack.extend((c, False) for c in children(e) if isinstance(c, PrimExpr))
+        return self._done[root]
 
     def _widened(self, e: PrimExpr) -> PrimExpr:
         if isinstance(e, BufferLoad):
