@@ -531,3 +531,22 @@ def test_unsupported_types_and_leftover_constructs_are_named() -> None:
 
     with pytest.raises(BuildError, match="float4_e2m1fn"):
         tscript.build(main)
+
+
+def test_absurdly_long_vectors_are_refused() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((1048576,), "float32")):
+        A[0:1048576] = T.Broadcast(T.float32(1), 1048576)
+
+    with pytest.raises(BuildError, match="vectors of 1048576 lanes; 1024 is the most"):
+        tscript.build(main)
+
+
+def test_vectors_of_the_longest_allowed_kind_are_built() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((1024,), "int32")):
+        A[0:1024] = A[0:1024] * T.Broadcast(3, 1024)
+
+    a = np.arange(1024, dtype=np.int32)
+    tscript.build(main)(a)
+    assert a.tolist() == list(range(0, 3072, 3))

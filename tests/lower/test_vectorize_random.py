@@ -95,7 +95,7 @@ class Source:
 
 
 def test_random_vector_loops_compute_what_serial_loops_do() -> None:
-    sources = [Source(seed) for seed in range(80)]
+    sources = [Source(seed) for seed in range(40)]
     functions: dict[str, PrimFunc] = {}
     for seed, source in enumerate(sources):
         for f in source.make(f"f{seed}"):

@@ -22,6 +22,8 @@ NARROW_FLOATS: Final = {
 """Exponent and mantissa bits of the floats that are kept as integers in memory."""
 
 INDEX: Final = "i64"
+MAX_LANES: Final = 1024
+"""LLVM cuts longer vectors into registers very slowly, and gives up at some length by ending the process."""
 
 
 def is_narrow(dtype: DataType) -> bool:
@@ -30,6 +32,11 @@ def is_narrow(dtype: DataType) -> bool:
 
 
 def _lanes(scalar: str, lanes: int) -> str:
+    if lanes > MAX_LANES:
+        raise BuildError(
+            f"there is no native code for vectors of {lanes} lanes; {MAX_LANES} is the most\n"
+            "  try: loop over shorter vectors"
+        )
     return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
 
 
