@@ -87,6 +87,22 @@ def test_show_reads_printed_text_back(program, tmp_path, capsys):
     assert capsys.readouterr().out == text
 
 
+def test_a_reader_that_stops_early_is_no_failure(tmp_path):
+    lines = ["from tscript.script import tir as T"]
+    for n in range(300):  # more than a pipe holds
+        lines += ["@T.prim_func", f"def f{n}(A: T.Buffer((8,), 'float32')):"]
+        lines += ["    for i in range(8):", "        A[i] = A[i] * 2.0 + A[7 - i] * 3.0 - A[i] * A[i]"]
+    path = tmp_path / "long.py"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    command = [sys.executable, "-m", "tscript", "show", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline().startswith(b"# from")
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=30) == 0
+
+
 def test_show_into_a_pipe_prints_no_colours(program):
     done = run("show", f"{program}:double")
     assert done.returncode == 0
