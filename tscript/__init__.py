@@ -25,7 +25,7 @@ from tscript.ir.function import IRModule
 from tscript.parser import default_vars
 
 if TYPE_CHECKING:
-    from tscript import driver, interp, nd, runtime, target, testing
+    from tscript import driver, interp, nd, runtime, target, te, testing
     from tscript.driver import build, lower
     from tscript.runtime import cpu, cuda, device
 
@@ -38,7 +38,7 @@ _LAZY: Final[dict[str, tuple[str, str | None]]] = {
     "cuda": ("tscript.runtime", "cuda"),
     "device": ("tscript.runtime", "device"),
     "lower": ("tscript.driver", "lower"),
-    **{name: (f"tscript.{name}", None) for name in ("driver", "interp", "nd", "runtime", "target", "testing")},
+    **{name: (f"tscript.{name}", None) for name in ("driver", "interp", "nd", "runtime", "target", "te", "testing")},
 }
 
 
@@ -78,5 +78,5 @@ default_vars["tscript"] = default_vars["tvm"] = sys.modules[__name__]
 
 __all__ = [
     "DiagnosticError", "IRModule", "__version__", "build", "cpu", "cuda", "device", "driver", "error", "interp", "ir",
-    "lower", "nd", "printer", "runtime", "script", "target", "testing", "tir",
+    "lower", "nd", "printer", "runtime", "script", "target", "te", "testing", "tir",
 ]  # fmt: skip
