@@ -191,3 +191,21 @@ def test_llvm_intrinsics_are_called_by_their_full_name(elementwise: Any) -> None
     k = elementwise.add(["float32"] * 2, "float32", 4, fused)
     x = np.array([1, 2, 3, 4], np.float32)
     assert elementwise.run(k, [x, x], "float32").tolist() == [2, 6, 12, 20]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("llvm.no.such.thing", "LLVM has no intrinsic called llvm.no.such.thing"),
+        ("llvm.nvvm.read.ptx.sreg.tid.x", "belongs to nvvm processors, and this is none"),
+        ("llvm.amdgcn.readfirstlane.i32", "belongs to amdgcn processors"),
+        ("fma", "full name"),
+    ],
+)
+def test_llvm_intrinsics_that_cannot_be_selected_are_refused(name: str, reason: str) -> None:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "int32")):
+        A[0] = T.call_llvm_pure_intrin("int32", name, A[1])
+
+    with pytest.raises(BuildError, match=reason):
+        build(main)

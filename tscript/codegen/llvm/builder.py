@@ -28,6 +28,7 @@ class ModuleText:
     helpers: dict[str, str] = field(default_factory=dict[str, str])
     constants: list[str] = field(default_factory=list[str])
     externals: dict[str, str] = field(default_factory=dict[str, str])
+    intrinsics: dict[str, None] = field(default_factory=dict[str, None])
     failures: list[Failure] = field(default_factory=list[Failure])
     bodies: list[str] = field(default_factory=list[str])
 

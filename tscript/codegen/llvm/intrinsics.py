@@ -399,6 +399,7 @@ def _llvm_intrinsic(em: Emitter, call: Call) -> str:
     name = call.args[0]
     if not isinstance(name, StringImm) or not name.value.startswith("llvm."):
         raise em.refuse("an LLVM intrinsic that is not named", 'give its full name, as in "llvm.fma.f32"')
+    em.b.module.intrinsics[name.value] = None
     args = [(register_type(a.dtype), em.value(a)) for a in call.args[1:]]
     if call.dtype.code == "void":
         em.b.module.declare(name.value, f"void {{}}({', '.join(t for t, _ in args)})")

@@ -13,6 +13,7 @@ from typing import Any
 import llvmlite.binding as _binding
 
 from tscript.codegen.abi import KernelAbi, kernel_abi
+from tscript.codegen.llvm.availability import require_available, require_known
 from tscript.codegen.llvm.builder import Failure, ModuleText
 from tscript.codegen.llvm.fastcall import PYTHON_SYMBOLS, call_symbol, call_text, table_symbol
 from tscript.codegen.llvm.stmt import FunctionEmitter, entry_symbol, entry_text
@@ -32,6 +33,7 @@ class ModuleCode:
     failures: tuple[Failure, ...]
     externals: tuple[tuple[str, str], ...]
     python_calls: tuple[str, ...] = ()
+    intrinsics: tuple[str, ...] = ()
 
 
 def emit_module(mod: IRModule, python_calls: bool = False) -> ModuleCode:
@@ -53,7 +55,7 @@ def emit_module(mod: IRModule, python_calls: bool = False) -> ModuleCode:
                 called.append(abi.name)
         kernels.append(abi)
     failures, externals = tuple(text.failures), tuple(text.externals.items())
-    return ModuleCode(text.text(), tuple(kernels), failures, externals, tuple(called))
+    return ModuleCode(text.text(), tuple(kernels), failures, externals, tuple(called), tuple(text.intrinsics))
 
 
 class _Setup:
@@ -99,7 +101,11 @@ class CompiledModule:
         machine = _target_machine(mcpu, mattr, level)
         # A context of its own, so that builds in several threads share nothing.
         context = llvm.create_context()
+        for name in code.intrinsics:
+            require_available(name, ",".join([*(() if mcpu else (_host()[1],)), *mattr]))
         module = _parse(code.text, context)
+        for name in code.intrinsics:
+            require_known(module, name)
         module.triple = llvm.get_process_triple()
         module.data_layout = str(machine.target_data)
         _optimise(module, machine, level)
