@@ -116,7 +116,8 @@ class ExprSource:
         a = self.make(dtype, depth - 1)
         if rng.random() < 0.2:
             name = rng.choice(_FLOAT_CALLS)
-            args = (a, self.make(dtype, depth - 1)) if name == "copysign" else (a,)
+            # The sign of a NaN is not defined, so the sign is taken from what is never one.
+            args = (a, make.cast(self.make(INT32, depth - 1), dtype)) if name == "copysign" else (a,)
             return make.math_call(name, *args)
         b = self.make(dtype, depth - 1)
         return rng.choice((*_ARITH, ex.Div))(a, b)
