@@ -23,6 +23,7 @@ from tscript.ir.binding import (
 from tscript.ir.buffer import Buffer
 from tscript.ir.construct import rounded
 from tscript.ir.expr import FloatImm, GlobalVar, PrimExpr, Var
+from tscript.ir.foreign import find_foreign
 from tscript.ir.function import IRModule, PrimFunc
 
 _COMBINE: Final = 4
@@ -172,6 +173,8 @@ class _Hasher:
         elif x is None or isinstance(x, (str, int)):
             kind = b"text" if isinstance(x, str) else type(x).__name__.encode()
             self._results.append(_digest(kind, str.__str__(x).encode() if isinstance(x, str) else repr(x).encode()))
+        elif (foreign := find_foreign(x)) is not None:
+            self._results.append(_digest(b"object", foreign.name.encode(), foreign.identity(x).encode()))
         else:
             # Equality of a foreign object says nothing about its text, so only its class counts.
             self._results.append(_digest(b"object", type(x).__name__.encode()))
