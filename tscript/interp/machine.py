@@ -127,7 +127,7 @@ class Interpreted:
         functions: dict[GlobalVar, tuple[PrimFunc, str]] = {}
         taken: set[str] = set()
         for var in reachable:
-            name = "".join(c if c.isascii() and c.isalnum() else "_" for c in f"fn_{var.name_hint}")
+            name = "".join(c if c.isascii() and c.isalnum() else "_" for c in f"_fn_{var.name_hint}")
             while name in taken:
                 name += "_"
             taken.add(name)
@@ -137,7 +137,7 @@ class Interpreted:
         for var, (func, name) in functions.items():
             if var in called:
                 _function(root, Gen(self._options, functions, namespace), func, name, (), exact=False, inner=True)
-        name = "run_" + functions[self._entry][1].removeprefix("fn_")
+        name = "run_" + functions[self._entry][1].removeprefix("_fn_")
         _function(root, Gen(self._options, functions, namespace), self._func, name, strided, exact=True, inner=False)
         lines: list[tuple[str, Site | None]] = []
         flatten(root, 0, lines)
@@ -218,7 +218,7 @@ def _function(
         names += made
         steps[i] = [g.named(m, -(1 << 62), 1 << 62) for m in made]
     _sizes_are_not_negative(g, signature)
-    g.line("q = _new_q()")
+    g.line("_q = _new_q()")
     for i, buffer in signature.buffers.items():
         pointer = names[i]
         if buffer.data not in g.pointers:

@@ -35,9 +35,9 @@ def finish(g: Gen, v: Val) -> Val:
     if dtype is None:
         return v
     if str(dtype) == "float32" and not g.inline:
-        g.line(f"q[0] = {v.code}")
+        g.line(f"_q[0] = {v.code}")
         made = g.name("t")
-        g.line(f"{made} = q[0]")
+        g.line(f"{made} = _q[0]")
         return Val(made, True)
     done = Val(f"{rounding(g, dtype)}({v.code})", False)
     return done if g.inline or not g.strict else g.hold(done)
