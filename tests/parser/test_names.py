@@ -271,3 +271,22 @@ def test_decorators_say_what_they_are_for() -> None:
         I.ir_module(lambda: 0)
     with pytest.raises(TypeError, match=r"@T.macro is for functions"):
         T.macro(3)
+
+
+@pytest.mark.parametrize(
+    ("body", "hint"),
+    [
+        ('with T.block("b"):\n    vi = T.axis.spatial(16, 0)\n    A[vl] = 1.0', "did you mean `vi`?"),
+        ("for i in rang(4):\n    A[i] = 1.0", "did you mean `range`?"),
+        ("for i in grid(4):\n    A[i] = 1.0", "did you mean `T.grid`?"),
+        ('with block("b"):\n    A[0] = 1.0', "did you mean `T.block`?"),
+        ("A[0] = exp(A[0])", "did you mean `T.exp`?"),
+        ("A[0] = widht", "did you mean `width`?"),
+        # Builtins of Python are meant only when they are nearly the same.
+        ("A[0] = math.exp(1)", None),
+    ],
+)
+def test_the_name_that_was_meant_is_looked_for_in_the_kernel_before_python(body: str, hint: str | None) -> None:
+    with pytest.raises(ScriptError, match="is not defined") as caught:
+        read(body, width=3)
+    assert caught.value.hint == hint

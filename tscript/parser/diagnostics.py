@@ -6,7 +6,7 @@ import difflib
 import traceback
 import warnings
 from collections.abc import Iterable
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import NoReturn
 
 from tscript.support.config import current
@@ -16,9 +16,9 @@ from tscript.support.span import Span
 _OURS = __name__.partition(".")[0] + "."
 
 
-def close_matches(name: str, known: Iterable[str]) -> str | None:
-    """A hint that lists the known names most like `name`, if there are any."""
-    found = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+def close_matches(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """A hint that lists the known names most like `name`, if any is alike by more than `cutoff` (at most 1)."""
+    found = difflib.get_close_matches(name, list(known), n=3, cutoff=cutoff)
     if not found:
         return None
     return "did you mean " + " or ".join(f"`{f}`" for f in found) + "?"
@@ -53,12 +53,18 @@ def _helper_notes(tb: TracebackType | None) -> tuple[tuple[str, Span | None], ..
         return ()
     last = None
     for frame, line in traceback.walk_tb(tb):
-        if not str(frame.f_globals.get("__name__", "")).startswith(_OURS):
+        if not _is_ours(frame):
             last = (frame.f_code.co_name, frame.f_code.co_filename, line)
     if last is None or last[1].startswith("<frozen"):
         return ()
     name, file, line = last
     return ((f"raised in {name} at {file}:{line}", None),)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    # Generated constructors of nodes run without the name of a module.
+    file = frame.f_code.co_filename
+    return str(frame.f_globals.get("__name__", "")).startswith(_OURS) or file.startswith("<constructor of ")
 
 
 def warn(message: str, span: Span | None) -> None:

@@ -17,6 +17,8 @@ from tscript.support.span import Span
 Kind = Literal["let", "alias", "definition"]
 """How a name was bound: to a variable of the program, to a value at reading time, or to a thing it names."""
 
+_DIALECTS = ("tscript.script.tir", "tscript.script.tirx", "tscript.script.ir")
+
 
 class Binding:
     """What a name stands for, how and where it was bound."""
@@ -83,7 +85,7 @@ class Scope:
         for mapping in self.captured:
             if name in mapping:
                 return mapping[name]
-        fail(f"`{name}` is not defined", None, self.hints.get(name) or close_matches(name, self.known_names()))
+        fail(f"`{name}` is not defined", None, self.hints.get(name) or self._find_likely(name))
 
     def find(self, name: str, default: Any = None) -> Any:
         """The value of a name, or `default`."""
@@ -99,6 +101,19 @@ class Scope:
     def known_names(self) -> list[str]:
         """All visible names."""
         return [*self.values, *(n for m in self.captured for n in m)]
+
+    def _find_likely(self, name: str) -> str | None:
+        """A hint at what was meant by a name that nothing has."""
+        *captured, python = self.captured
+        for mapping in captured:
+            for prefix, value in mapping.items():
+                if getattr(value, "__name__", None) in _DIALECTS and name in dir(value):
+                    return f"did you mean `{prefix}.{name}`?"
+        # A name of the kernel or of the file is meant more often than a builtin, which must be very close.
+        known = [*self.values, *(n for m in captured for n in m)]
+        # Names of two letters that share one are alike by a half.
+        likely = close_matches(name, known, cutoff=0.5 if len(name) == 2 else 0.6)
+        return likely or close_matches(name, python, cutoff=0.75)
 
     def bind(self, name: str, value: Any, kind: Kind, span: Span | None) -> None:
         """Bind a name in the innermost scope.
