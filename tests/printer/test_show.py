@@ -87,10 +87,22 @@ def test_without_pygments_a_chosen_style_gives_plain_text_and_one_hint(func, mon
     assert out.getvalue() == (func.script() + "\n") * 2
 
 
+def test_an_unknown_style_is_refused_with_the_closest_one(func) -> None:
+    with terminal(), pytest.raises(ValueError, match="unknown style 'monokay'; did you mean 'monokai'"):
+        func.show(style="monokay")
+    with terminal(), pytest.raises(ValueError, match="did you mean 'light' or 'dark' or 'ansi'"):
+        func.show(style="zzz")
+
+
 @pytest.fixture
 def notebook(monkeypatch):
-    shown: list[str] = []
-    display = types.SimpleNamespace(HTML=lambda text: text, display=shown.append)
+    shown: list[dict[str, str]] = []
+
+    def display_data(data: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        shown.append(data)
+
+    display = types.SimpleNamespace(display=display_data)
 
     class ZMQInteractiveShell:
         pass
@@ -102,18 +114,25 @@ def notebook(monkeypatch):
 
 def test_a_notebook_gets_markup(func, notebook, capsys) -> None:
     func.show()
-    assert notebook == [html(func)]
+    assert notebook == [{"text/html": html(func), "text/plain": func.script()}]
     assert capsys.readouterr().out == ""
+
+
+def test_a_notebook_gets_colours_of_a_terminal_when_asked(func, notebook, capsys) -> None:
+    func.show(style="ansi")
+    text = capsys.readouterr().out
+    assert "\033[" in text and without_colours(text) == func.script() + "\n"
+    assert notebook == []
 
 
 def test_a_theme_can_be_forced_in_a_notebook(func, notebook) -> None:
     func.show(style="dark")
-    assert '<pre class="tscript-code tscript-dark">' in notebook[0]
+    assert '<pre class="tscript-code tscript-dark">' in notebook[0]["text/html"]
 
 
 def test_a_style_of_pygments_works_in_a_notebook(func, notebook) -> None:
     func.show(style="monokai")
-    assert "<span style=" in notebook[0]
+    assert "<span style=" in notebook[0]["text/html"]
 
 
 def test_markup_says_what_the_text_says(func) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import html as _html
 import shutil
 import subprocess
@@ -20,8 +21,9 @@ try:
     import pygments as _pygments
     from pygments import formatters as _formatters
     from pygments import lexers as _lexers
+    from pygments import styles as _styles
 except ImportError:  # colours of one's own choice need it; everything else does without
-    _pygments = _formatters = _lexers = None
+    _pygments = _formatters = _lexers = _styles = None
 
 BUILT_IN_STYLES = ("light", "dark", "ansi")
 
@@ -57,8 +59,9 @@ def show(node: Any, style: Any = None, black_format: bool | None = None, **optio
     """Print a program for a person.
 
     In a notebook: markup. In a terminal: colours. Into a file or pipe: plain text. `style` is "light", "dark",
-    "ansi", or a Pygments style (name or class); default: the setting `pygmentize_style`, then what fits the
-    place. `black_format` runs `ruff format` or `black` first; default: the setting `black_format`.
+    "ansi" (colours also in a notebook), or a Pygments style (name or class; ValueError for an unknown name);
+    default: the setting `pygmentize_style`, then what fits the place. `black_format` runs `ruff format` or
+    `black` first; default: the setting `black_format`.
     """
     show_text(script(node, **options), style, black_format)
 
@@ -70,9 +73,10 @@ def show_text(text: str, style: Any = None, black_format: bool | None = None) ->
         text = formatted(text)
     style = settings.pygmentize_style if style is None else style
     display = _notebook_display()
-    if display is not None:
-        display.display(display.HTML(_notebook_markup(text, style)))
-    elif sys.stdout.isatty():
+    if display is not None and style != "ansi":
+        # Front ends without markup, such as consoles and comparisons of notebooks, take the plain text.
+        display.display({"text/html": _notebook_markup(text, style), "text/plain": text}, raw=True)
+    elif display is not None or sys.stdout.isatty():
         print(_terminal_text(text, style))
     else:
         print(text)
@@ -88,12 +92,13 @@ def _notebook_display() -> Any:
 
 
 def _notebook_markup(text: str, style: Any) -> str:
-    if style in (None, "ansi"):
+    if style is None:
         return markup(text)
     if style in ("light", "dark"):
         return markup(text, style)
     if not _has_pygments(style):
         return markup(text)
+    _require_style(style)
     made = _formatters.HtmlFormatter(style=style, noclasses=True)  # pyright: ignore[reportOptionalMemberAccess, reportUnknownMemberType, reportAttributeAccessIssue, reportUnknownVariableType]
     return _highlighted(text, made)
 
@@ -105,6 +110,7 @@ def _terminal_text(text: str, style: Any) -> str:
         return true_colour(text, dark=style == "dark")
     if not _has_pygments(style):
         return text
+    _require_style(style)
     made = _formatters.Terminal256Formatter(style=style)  # pyright: ignore[reportOptionalMemberAccess, reportUnknownMemberType, reportAttributeAccessIssue, reportUnknownVariableType]
     return _highlighted(text, made).rstrip("\n")
 
@@ -119,6 +125,15 @@ def _has_pygments(style: Any) -> bool:
         _hint_once(f"the style {style!r} needs Pygments (pip install pygments); the text is shown without its colours")
         return False
     return True
+
+
+def _require_style(style: Any) -> None:
+    if not isinstance(style, str):
+        return
+    names: list[str] = [*BUILT_IN_STYLES, *_styles.get_all_styles()]  # pyright: ignore[reportOptionalMemberAccess, reportUnknownMemberType]
+    if style not in names:
+        close = difflib.get_close_matches(style, names) or BUILT_IN_STYLES
+        raise ValueError(f"unknown style {style!r}; did you mean {' or '.join(map(repr, close))}?")
 
 
 def formatted(text: str) -> str:
