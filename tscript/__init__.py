@@ -27,7 +27,7 @@ from tscript.parser import default_vars
 if TYPE_CHECKING:
     from tscript import driver, interp, nd, runtime, target, te, testing
     from tscript.driver import build, lower
-    from tscript.runtime import cpu, cuda, device
+    from tscript.runtime import cpu, cuda, device, load_module
 
 __version__ = "0.1.0"
 
@@ -37,6 +37,7 @@ _LAZY: Final[dict[str, tuple[str, str | None]]] = {
     "cpu": ("tscript.runtime", "cpu"),
     "cuda": ("tscript.runtime", "cuda"),
     "device": ("tscript.runtime", "device"),
+    "load_module": ("tscript.runtime", "load_module"),
     "lower": ("tscript.driver", "lower"),
     **{name: (f"tscript.{name}", None) for name in ("driver", "interp", "nd", "runtime", "target", "te", "testing")},
 }
@@ -78,5 +79,5 @@ default_vars["tscript"] = default_vars["tvm"] = sys.modules[__name__]
 
 __all__ = [
     "DiagnosticError", "IRModule", "__version__", "build", "cpu", "cuda", "device", "driver", "error", "interp", "ir",
-    "lower", "nd", "printer", "runtime", "script", "target", "te", "testing", "tir",
+    "load_module", "lower", "nd", "printer", "runtime", "script", "target", "te", "testing", "tir",
 ]  # fmt: skip

@@ -5,8 +5,10 @@ from __future__ import annotations
 from tscript.support.errors import (
     BuildError,
     CallError,
+    CorruptLibraryError,
     InternalError,
     InterpError,
+    LibraryError,
     LoweringError,
     ScheduleError,
     ScriptError,
@@ -19,6 +21,6 @@ DiagnosticError = ScriptError
 TVMError = TScriptError
 
 __all__ = [
-    "BuildError", "CallError", "DiagnosticError", "InternalError", "InterpError", "LoweringError", "ScheduleError",
-    "ScriptError", "TScriptError", "TVMError", "TuneError", "VerifyError",
+    "BuildError", "CallError", "CorruptLibraryError", "DiagnosticError", "InternalError", "InterpError", "LibraryError",
+    "LoweringError", "ScheduleError", "ScriptError", "TScriptError", "TVMError", "TuneError", "VerifyError",
 ]  # fmt: skip

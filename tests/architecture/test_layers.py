@@ -32,7 +32,14 @@ RESERVED = {
 }
 ENVIRONMENT_READER = "tscript.support.config"
 # Where a module may be loaded by name, because loading it at import would be too early.
-LOADS_BY_NAME = ("tscript.driver", "tscript.cli", "tscript.parser", "tscript.target.detect", "tscript")
+LOADS_BY_NAME = (
+    "tscript.driver",
+    "tscript.runtime.library",
+    "tscript.cli",
+    "tscript.parser",
+    "tscript.target.detect",
+    "tscript",
+)
 
 
 def layer_of(module: str) -> int:

@@ -87,10 +87,12 @@ def build(program: IRModule | PrimFunc, target: TargetLike = None) -> Module:
         dump_native(compiled.source("ll"))
     kernels: list[KernelAbi] = [k for k in code.kernels if k.is_public]
     functions = {
-        k.name: CompiledFunction(k, compiled.address(k.name), code.failures, compiled, compiled.python_call(k.name))
+        k.name: CompiledFunction(
+            k, compiled.address(k.name), code.failures, compiled, compiled.python_call(k.name), where.features
+        )
         for k in kernels
     }
-    return Module(functions, compiled, _entry(mod, kernels), where.kind.name)
+    return Module(functions, compiled, _entry(mod, kernels), where.kind.name, where)
 
 
 def _lower(mod: IRModule, watch: Watch | None = None) -> IRModule:

@@ -2,10 +2,12 @@
 
 from tscript.runtime.device import Device, cpu, cuda, device
 from tscript.runtime.function import CompiledFunction
+from tscript.runtime.library import load_module
 from tscript.runtime.module import Module
 from tscript.runtime.ndarray import NDArray
 from tscript.runtime.timing import BenchmarkResult, TimeEvaluator
 
 __all__ = [
     "BenchmarkResult", "CompiledFunction", "Device", "Module", "NDArray", "TimeEvaluator", "cpu", "cuda", "device",
+    "load_module",
 ]  # fmt: skip

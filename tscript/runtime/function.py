@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
@@ -52,7 +52,8 @@ class CompiledFunction:
     Call it with one argument for each parameter: arrays (`tscript.nd`, NumPy, anything with DLPack or the
     buffer protocol, all without copying) and Python numbers. It returns what the kernel returns, or None.
 
-    Raises CallError for arguments that do not fit the declaration, ExecutionError for a failure inside.
+    Raises CallError for arguments that do not fit the declaration, ExecutionError for a failure inside. `features`
+    are the CPU features that the code may use.
     """
 
     def __init__(
@@ -62,11 +63,13 @@ class CompiledFunction:
         failures: Sequence[FailureRecord],
         keep: object,
         call: tuple[int, int] | None = None,
+        features: Iterable[str] = (),
     ) -> None:
         self.abi = abi
+        self.features = frozenset(features)
+        self.failures = tuple(failures)
         self.__name__ = abi.name
         self._entry = _EntryType(address)
-        self._failures = failures
         # The machine code must outlive every function that runs it.
         self._keep = keep
         self._arguments: list[ArrayArgument | ScalarArgument] = [
@@ -194,13 +197,17 @@ class CompiledFunction:
                     )
 
     def _failure(self, status: int) -> ExecutionError:
-        failure = self._failures[status - 1]
-        text = f"{self.abi.name}: {failure.text}"
-        if failure.kind != "assert":
-            text = with_place(text, failure.stmt)
-        elif failure.stmt is not None and failure.stmt.span is not None:
-            text += f"\n  --> {failure.stmt.span}"
-        return _FAILURES.get(failure.kind, ExecutionError)(text)
+        failure = self.failures[status - 1]
+        return _FAILURES.get(failure.kind, ExecutionError)(f"{self.abi.name}: {failure_text(failure)}")
+
+
+def failure_text(failure: FailureRecord) -> str:
+    """What a failure says, and the statement it is about."""
+    if failure.kind != "assert":
+        return with_place(failure.text, failure.stmt)
+    if failure.stmt is None or failure.stmt.span is None:
+        return failure.text
+    return f"{failure.text}\n  --> {failure.stmt.span}"
 
 
 def _returned(dtype: DataType, slot: ctypes.c_int64) -> int | float | bool:

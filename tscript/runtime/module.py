@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
+from tscript.runtime.container import write
 from tscript.runtime.device import Device, cpu
+from tscript.runtime.export import Code, exported
 from tscript.runtime.function import CompiledFunction
 from tscript.runtime.timing import TimeEvaluator
-
-
-class Code(Protocol):
-    """The machine code behind a module."""
-
-    def source(self, fmt: str) -> str:
-        """The code as text, "ll" or "asm"."""
-        ...
+from tscript.target.target import Target
 
 
 class Module:
     """Functions in machine code, by name: `lib["main"](a, b, c)`; `lib(a, b, c)` calls the entry function."""
 
-    def __init__(self, functions: Mapping[str, CompiledFunction], code: Code, entry: str | None, type_key: str) -> None:
+    def __init__(
+        self,
+        functions: Mapping[str, CompiledFunction],
+        code: Code,
+        entry: str | None,
+        type_key: str,
+        target: Target | None = None,
+    ) -> None:
         self._functions = dict(functions)
         self._callables = {name: f.fastest() for name, f in functions.items()}
         self._code = code
         self._entry = entry
         self.type_key = type_key
+        self.target = Target(type_key) if target is None else target
         self.imported_modules: list[Module] = []
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
@@ -91,6 +95,19 @@ class Module:
         if kind is None:
             raise ValueError(f"there is no source in the format {fmt!r}; choose 'll' or 'asm'")
         return self._code.source(kind)
+
+    def export_library(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, which `tscript.load_module` opens where there is no compiler.
+
+        The file holds machine code, the interfaces of the functions with all that their checks need, and the
+        sources that `get_source` shows; it serves machines of this kind that have the CPU features of the target.
+        The file appears complete or not at all. Raises OSError where it cannot be written.
+        """
+        write(path, self._exported())
+
+    def _exported(self) -> bytes:
+        imports = [m._exported() for m in self.imported_modules]
+        return exported(self._functions, self._code, self._entry, self.target, imports)
 
     def time_evaluator(
         self,

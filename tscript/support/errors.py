@@ -138,6 +138,14 @@ class DivisionByZero(ExecutionError, ZeroDivisionError):
     """A division of integers by zero in a kernel."""
 
 
+class LibraryError(TScriptError, ValueError):
+    """A library file that cannot be loaded here: it is for another machine, or of another version, or damaged."""
+
+
+class CorruptLibraryError(LibraryError):
+    """A file that is no library, or a library that is damaged."""
+
+
 class TuneError(TScriptError):
     """A tuning run that cannot go on."""
 

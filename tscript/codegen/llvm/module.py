@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-import threading
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import llvmlite.binding as _binding
-
 from tscript.codegen.abi import KernelAbi, kernel_abi
 from tscript.codegen.llvm.availability import require_available, require_known
 from tscript.codegen.llvm.builder import Failure, ModuleText
-from tscript.codegen.llvm.fastcall import PYTHON_SYMBOLS, call_symbol, call_text, table_symbol
-from tscript.codegen.llvm.stmt import FunctionEmitter, entry_symbol, entry_text
+from tscript.codegen.llvm.fastcall import call_text
+from tscript.codegen.llvm.machine import (
+    MachineCode,
+    host_cpu,
+    llvm,
+    process_triple,
+    require_symbol,
+    target_machine,
+)
+from tscript.codegen.llvm.stmt import FunctionEmitter, entry_text
 from tscript.ir.function import IRModule
 from tscript.support.errors import BuildError, InternalError
-
-# It comes without types.
-llvm: Any = _binding
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,96 +57,54 @@ def emit_module(mod: IRModule, python_calls: bool = False) -> ModuleCode:
     return ModuleCode(text.text(), tuple(kernels), failures, externals, tuple(called), tuple(text.intrinsics))
 
 
-class _Setup:
-    """The one-time start of LLVM, and the answer to which CPU this is."""
-
-    lock = threading.Lock()
-    host: tuple[str, str] | None = None
-
-
-def _host() -> tuple[str, str]:
-    with _Setup.lock:
-        if _Setup.host is None:
-            llvm.initialize_native_target()
-            llvm.initialize_native_asmprinter()
-            for name in PYTHON_SYMBOLS:
-                # An executable need not export these to the linker, but Python itself always knows them.
-                llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
-            _Setup.host = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-        return _Setup.host
-
-
-def host_cpu() -> tuple[str, str]:
-    """LLVM's name of this machine's CPU, and its features as LLVM lists them."""
-    return _host()
-
-
-def _target_machine(mcpu: str, mattr: Sequence[str], level: int) -> Any:
-    cpu, features = _host()
-    if mcpu:
-        cpu, features = mcpu, ""
-    features = ",".join([*([features] if features else []), *mattr])
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=cpu, features=features, opt=level, jit=True)
-
-
-class CompiledModule:
-    """Machine code of a module. It lives as long as this object, which every function made of it keeps."""
+class CompiledModule(MachineCode):
+    """A module compiled for a CPU (this machine's, if `mcpu` is empty), ready to run."""
 
     def __init__(self, code: ModuleCode, mcpu: str = "", mattr: Sequence[str] = (), level: int = 3) -> None:
         self.code = code
         self._options = (mcpu, tuple(mattr), level)
-        _require_externals(code)
-        machine = _target_machine(mcpu, mattr, level)
-        # A context of its own, so that builds in several threads share nothing.
-        context = llvm.create_context()
+        for symbol, wanted_by in code.externals:
+            require_symbol(symbol, wanted_by)
         for name in code.intrinsics:
-            require_available(name, ",".join([*(() if mcpu else (_host()[1],)), *mattr]))
-        module = _parse(code.text, context)
-        for name in code.intrinsics:
-            require_known(module, name)
-        module.triple = llvm.get_process_triple()
-        module.data_layout = str(machine.target_data)
-        _optimise(module, machine, level)
-        self._bitcode: bytes = module.as_bitcode()
-        engine = llvm.create_mcjit_compiler(module, machine)
-        engine.finalize_object()
-        # The garbage collector may finish the parts of a cycle in any order, but the engine has to go before the
-        # context its code was made in. The finalizer owns both, so that they are never part of a cycle.
-        weakref.finalize(self, _close, engine, context).atexit = False
-        self._addresses: dict[str, int] = {
-            k.name: engine.get_function_address(entry_symbol(k.name)) for k in code.kernels if k.is_public
-        }
+            require_available(name, ",".join([*(() if mcpu else (host_cpu()[1],)), *mattr]))
+        machine = target_machine(mcpu, mattr, level)
+        self._bitcode, image = _compiled(code, machine, level)
+        public = [k.name for k in code.kernels if k.is_public]
+        super().__init__(image, public, code.python_calls, machine)
 
-        self._calls: dict[str, tuple[int, int]] = {
-            name: (
-                engine.get_function_address(call_symbol(name)),
-                engine.get_global_value_address(table_symbol(name)),
-            )
-            for name in code.python_calls
-        }
-
-    def python_call(self, name: str) -> tuple[int, int] | None:
-        """Addresses of the function that CPython calls for a kernel, and of its table; None if it has none."""
-        return self._calls.get(name)
-
-    def address(self, name: str) -> int:
-        """The address of the entry function of a kernel."""
-        return self._addresses[name]
+    @property
+    def triple(self) -> str:
+        """LLVM's name of the kind of machine and system that the code is for."""
+        return process_triple()
 
     def source(self, fmt: str) -> str:
         """The optimised code as "ll" (LLVM IR) or "asm" (assembly)."""
         context = llvm.create_context()
         module = llvm.parse_bitcode(self._bitcode, context)
         try:
-            return str(module) if fmt == "ll" else str(_target_machine(*self._options).emit_assembly(module))
+            return str(module) if fmt == "ll" else str(target_machine(*self._options).emit_assembly(module))
         finally:
-            _close(module, context)
+            module.close()
+            context.close()
 
 
-def _close(first: Any, second: Any) -> None:
-    first.close()
-    second.close()
+def _compiled(code: ModuleCode, machine: Any, level: int) -> tuple[bytes, bytes]:
+    """Optimised bitcode, and object code made of it."""
+    # A context of its own, so that builds in several threads share nothing.
+    context = llvm.create_context()
+    try:
+        module = _parse(code.text, context)
+        try:
+            for name in code.intrinsics:
+                require_known(module, name)
+            module.triple = process_triple()
+            module.data_layout = str(machine.target_data)
+            _optimise(module, machine, level)
+            return module.as_bitcode(), machine.emit_object(module)
+        finally:
+            module.close()
+    finally:
+        context.close()
 
 
 def _parse(text: str, context: Any) -> Any:
@@ -165,17 +122,17 @@ def _optimise(module: Any, machine: Any, level: int) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = options.slp_vectorization = level >= 2
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    passes = builder.getModulePassManager()
+    try:
+        passes.run(module, builder)
+    finally:
+        _dispose(passes)
 
 
-def _require_externals(code: ModuleCode) -> None:
-    if not code.externals:
-        return
-    # LLVM ends the process over a name that it cannot resolve, so names are looked up first, where it will look.
-    process = ctypes.CDLL(None) if os.name == "posix" else None
-    for symbol, wanted_by in code.externals:
-        if not hasattr(process, symbol) and llvm.address_of_symbol(symbol) is None:
-            raise BuildError(
-                f"{wanted_by} needs the C function `{symbol}`, which this process does not have\n"
-                '  try: load its library first, as in ctypes.CDLL("libname.so", mode=ctypes.RTLD_GLOBAL)'
-            )
+def _dispose(passes: Any) -> None:
+    """Give back the memory of a pass manager."""
+    kind: Any = passes.__class__
+    if kind._dispose is llvm.ffi.ObjectRef._dispose:
+        # The bindings' class inherits the method that does nothing before the one that does it.
+        llvm.newpassmanagers.NewPassManager._dispose(passes)
+    passes.close()
