@@ -196,7 +196,7 @@ def test_the_text_is_the_same_each_time() -> None:
 
 def test_objects_without_a_text_form_are_refused() -> None:
     loop = st.For(Var("i"), const(0), const(2), 0, st.Evaluate(const(0)), None, {"d": object()})
-    with pytest.raises(TypeError, match="a object in the program has no JSON form"):
+    with pytest.raises(TypeError, match="an object in the program has no JSON form"):
         save_json(loop)
 
 
@@ -270,5 +270,5 @@ def test_a_loaded_loop_needs_a_statement_as_body() -> None:
     head = json.loads(save_json(st.For(Var("i"), const(0), const(2), 0, st.Evaluate(const(0)))))
     loop = head["nodes"][-1]
     loop["body"] = loop["min"]
-    with pytest.raises(LoadError, match="its field 'body' is a IntImm, not a Stmt"):
+    with pytest.raises(LoadError, match="its field 'body' is an IntImm, not a Stmt"):
         load_json(json.dumps(head))

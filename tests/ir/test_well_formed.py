@@ -133,7 +133,7 @@ BREACHES: list[tuple[str, str, Any]] = [
     ("W19", "which is a int32", func(st.Allocate(x, "float32", (const(4),), const(True), NOTHING))),  # pyright: ignore[reportArgumentType]
     ("W19", "extent of the allocation", func(st.Allocate(pointer(), "float32", (const(1.5),), const(True), NOTHING))),  # pyright: ignore[reportArgumentType]
     ("W20", "Add stands where a statement", func(x + 1, x)),
-    ("W20", "NoneType stands", func(loop(i, None))),  # pyright: ignore[reportArgumentType]
+    ("W20", "None stands", func(loop(i, None))),  # pyright: ignore[reportArgumentType]
 ]
 
 
@@ -272,5 +272,5 @@ def test_the_error_carries_the_position_of_the_innermost_statement() -> None:
 
 
 def test_only_functions_and_modules_are_checked() -> None:
-    with pytest.raises(TypeError, match="PrimFunc or an IRModule, not a Evaluate"):
+    with pytest.raises(TypeError, match="PrimFunc or an IRModule, not an Evaluate"):
         verify_well_formed(NOTHING)  # pyright: ignore[reportArgumentType]

@@ -24,6 +24,17 @@ def f(
 SAME = None
 
 LINES = [
+    ("for j in range(i, 16):\n    C[j] = 1", "for j in range(i, i + (16 - i)):"),
+    ("for j in range(1, 8 - i):\n    C[j] = 1", "for j in range(1, 1 + (7 - i)):"),
+    (
+        "for j in range(i * 3, C[0] * 2 + 1):\n    C[j] = 1",
+        "for j in range(i * 3, i * 3 + (C[0] * 2 + 1 - i * 3)):",
+    ),
+    (
+        "for j in range(i * -2 + 1, 0):\n    C[j] = 1",
+        "for j in range(i * -2 + 1, i * -2 + 1 + (i * 2 - 1)):",
+    ),
+    ('x: "T.int32" = i', "x: T.int32 = i"),
     ("A[i] = A[i] * 2.0", "A[i] = A[i] * T.float16(2.0)"),
     ("B[i] = B[i] + i * 2", 'B[i] = B[i] + T.Cast("int64", i * 2)'),
     ("B[i] = B[i] + 1", "B[i] = B[i] + T.int64(1)"),

@@ -183,7 +183,7 @@ def test_an_undecorated_function_or_class_can_be_given() -> None:
 
     assert "C[0] = 9" in from_source(g).script()
     assert isinstance(M.f, PrimFunc)
-    with pytest.raises(TypeError, match="not a int"):
+    with pytest.raises(TypeError, match="not an int"):
         from_source(3)
 
 
@@ -236,3 +236,60 @@ def test_cells_of_a_notebook_are_read_each_time_they_run(tmp_path: Path) -> None
     run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=50, env=env)
     lines = [line for line in run.stdout.splitlines() if line.endswith(("True", "False"))]
     assert lines == ["1 True", "2 True", "2 True", "4 12 True"], run.stderr + run.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "place"),
+    [
+        ("", "the text holds no function or class", None),
+        ("# nothing\n", "the text holds no function or class", None),
+        ("f = lambda: 0\n", "the text holds no function or class", None),
+        ("def f():\n  \0", "null bytes", (1, 1)),
+        ("x = 1\ny = '\udc80'\n", "half of a character", (2, 6)),
+        ("@T.prim_func\nasync def f():\n    pass\n", "not `async def`", (2, 1)),
+        ("(" * 100_000, "too many nested parentheses", None),
+        ("@T.prim_func\ndef f(n: T.int32):\n    T.evaluate(" + "-" * 100_000 + "n)", "nested too deeply", None),
+        ("@T.prim_func\ndef f(n: T.int32):\n    T.evaluate(" + "not " * 3_000 + "n)", "nested too deeply", None),
+        ("@T.macro\ndef f(A):\n    pass\n", "`f` is a macro", (2, 1)),
+        ("x" * 1_000_000, "the text must hold one function or class", (1, 1)),
+        ("@T.prim_func\ndef f(n: T.int32):\n    T.evaluate(" + "9" * 5_000 + ")", "this is no Python", None),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_a_text_that_is_no_kernel_is_refused(text: str, reason: str, place: tuple[int, int] | None) -> None:
+    with pytest.raises(ScriptError) as caught:
+        from_source(text)
+    assert reason in caught.value.reason
+    assert len(str(caught.value)) < 2_000
+    if place is not None:
+        assert (caught.value.line, caught.value.column) == place
+
+
+def test_the_mark_some_editors_put_first_is_no_part_of_the_text() -> None:
+    assert from_source("\ufeff@T.prim_func\ndef f(n: T.int32):\n    T.evaluate(n)\n").__name__ == "f"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_end_where_python_ends_them(end: str) -> None:
+    lines = [
+        "@T.prim_func",
+        "def f(n: T.int32):",
+        '    T.evaluate(T.call_extern("int32", "\u2028\x0b\x0c\x1c", m))',
+        "",
+    ]
+    with pytest.raises(ScriptError) as caught:
+        from_source(end.join(lines))
+    error = caught.value
+    assert (error.line, error.column) == (3, lines[2].index("m))") + 1)
+    assert lines[2] in str(error)
+
+
+def test_of_a_very_long_line_only_the_neighbourhood_is_shown() -> None:
+    terms = " + ".join(["n"] * 300)
+    with pytest.raises(ScriptError) as caught:
+        from_source(f"@T.prim_func\ndef f(n: T.int32):\n    T.evaluate({terms} + wrong + {terms})\n")
+    shown = str(caught.value).splitlines()
+    line = next(i for i, text in enumerate(shown) if text.startswith("3 | "))
+    assert len(shown[line]) < 300
+    assert shown[line][shown[line + 1].index("^") :].startswith("wrong")
+    assert shown[line + 1].count("^") == len("wrong")

@@ -11,6 +11,7 @@ from tscript.ir.dtype import BOOL, INT32, DataType
 from tscript.ir.expr import BufferLoad, ExprLike, IntImm, PointerType, PrimExpr, PrimType, Ramp, Range, Var
 from tscript.ir.stmt import BufferRegion, BufferStore
 from tscript.support.span import Span
+from tscript.support.wording import kind_of
 
 AccessMask = {"r": 1, "w": 2, "rw": 3, "wr": 3}
 
@@ -41,13 +42,17 @@ class Buffer(Node):
 
     def _check(self) -> None:
         if self.strides and len(self.strides) != len(self.shape):
-            raise ValueError(f"buffer {self.name} has {len(self.shape)} dimensions but {len(self.strides)} strides")
+            raise ValueError(f"{_called(self.name)} has {len(self.shape)} dimensions but {len(self.strides)} strides")
         for what, values in (("shape", self.shape), ("strides", self.strides)):
             for v in values:
                 if not v.dtype.is_integer or v.dtype.lanes != 1:
                     raise TypeError(
-                        f"the {what} of buffer {self.name} holds {v} of type {v.dtype!s}; integers are needed"
+                        f"the {what} of {_called(self.name)} holds {v} of type {v.dtype!s}; integers are needed"
                     )
+        if not self.data.dtype.is_handle:
+            raise TypeError(
+                f"the data of {_called(self.name)} is a pointer, not {self.data} of type {self.data.dtype!s}"
+            )
 
     @property
     def ndim(self) -> int:
@@ -202,7 +207,10 @@ def _as_index(buffer: Buffer, dim: int, key: Any) -> PrimExpr:
 def _integer(buffer: Buffer, dim: int, key: Any) -> PrimExpr:
     if isinstance(key, (float, str)) or key is None:
         raise TypeError(f"subscript {dim} of {buffer.name} is {key!r}; subscripts are integers")
-    index = convert(key)
+    try:
+        index = convert(key)
+    except TypeError:
+        raise TypeError(f"subscript {dim} of {buffer.name} is {kind_of(key)}; subscripts are integers") from None
     if not (index.dtype.is_integer or index.dtype.is_bool):
         raise TypeError(f"subscript {dim} of {buffer.name} is {index.dtype!s}; subscripts are integers")
     return index
@@ -261,5 +269,16 @@ def decl_buffer(
 
 def _dimension(name: str, value: ExprLike) -> PrimExpr:
     if isinstance(value, bool) or not isinstance(value, (int, PrimExpr)):
-        raise TypeError(f"dimension {value!r} of buffer {name} is a {type(value).__name__}; dimensions are integers")
+        raise TypeError(f"a dimension of {_called(name)} is an integer, not {_shown(value) or kind_of(value)}")
+    if isinstance(value, int) and value < 0:
+        raise ValueError(f"a dimension of {_called(name)} is {value}; it cannot be negative")
     return convert(value)
+
+
+def _called(name: str) -> str:
+    return f"buffer {name}" if name else "the buffer"
+
+
+def _shown(value: object) -> str:
+    """A number or text as it was written; empty for other things."""
+    return repr(value) if isinstance(value, (bool, int, float, str)) else ""

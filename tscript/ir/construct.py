@@ -412,9 +412,16 @@ def branch_operands(then: ExprLike, otherwise: ExprLike) -> tuple[PrimExpr, Prim
 def _range(begin: ExprLike, end: ExprLike | None) -> tuple[PrimExpr, PrimExpr]:
     if end is None:
         extent = convert(begin)
+        _require_integers("a range", extent)
         return const(0, extent.dtype), extent
     low, high = promote(begin, end)
+    _require_integers("a range", low)
     return low, simple_sub(high, low)
+
+
+def _require_integers(what: str, e: PrimExpr) -> None:
+    if not e.dtype.is_integer:
+        raise TypeError(f"{what} is made of integers, not {e.dtype!s}")
 
 
 _TABLE: dict[str, Callable[..., Any]] = {

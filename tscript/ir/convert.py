@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -13,6 +14,7 @@ from tscript.ir import semantics
 from tscript.ir.base import FrozenDict, Node
 from tscript.ir.dtype import BOOL, FLOAT32, INT32, INT64, DataType, int_range
 from tscript.ir.expr import Broadcast, Cast, ExprLike, FloatImm, IntImm, PrimExpr, StringImm
+from tscript.support.wording import kind_of, shown_int
 
 Number = int | float
 
@@ -35,11 +37,10 @@ def const(value: Number | str | np.generic[Any], dtype: str | None = None) -> Pr
     if kind.lanes != 1:
         return Broadcast(const(value, kind.element), kind.lanes)
     if kind.is_float:
-        try:
-            return FloatImm(kind, float(value))
-        except OverflowError:
-            raise ValueError(f"{value} is beyond every float") from None
+        return FloatImm(kind, _float(kind, value))
     if kind.is_bool:
+        if not isinstance(value, (bool, int, float)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a bool is made of True, False or a number, not of {kind_of(value)}")
         return IntImm(kind, int(bool(value)))
     if not kind.is_integer:
         raise TypeError(f"there are no constants of type {kind!s}")
@@ -47,7 +48,19 @@ def const(value: Number | str | np.generic[Any], dtype: str | None = None) -> Pr
         if not math.isfinite(value) or not value.is_integer():
             raise TypeError(f"{value!r} is no integer; write a cast to make it {kind!s}")
         value = int(value)
+    if not isinstance(value, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"a constant of type {kind!s} is made of a number, not of {kind_of(value)}")
     return IntImm(kind, value)
+
+
+def _float(kind: DataType, value: Number) -> float:
+    """`value` as a float; a type that cannot hold it rounds it where it is used."""
+    if not isinstance(value, (int, float)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"a constant of type {kind!s} is made of a number, not of {kind_of(value)}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{shown_int(int(value))} is beyond every float") from None
 
 
 def _natural_dtype(value: Number) -> DataType:
@@ -56,14 +69,17 @@ def _natural_dtype(value: Number) -> DataType:
     if isinstance(value, float):
         return FLOAT32
     if not isinstance(value, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"{value!r} is a {type(value).__name__}, not a number")
+        raise TypeError(f"{value!r} is {kind_of(value)}, not a number")
     low, high = int_range(INT32)
     if low <= value <= high:
         return INT32
     low, high = int_range(INT64)
     if low <= value <= high:
         return INT64
-    raise ValueError(f"{value} is beyond int64; give the type, as in T.uint64({value})")
+    digits = shown_int(value)
+    if 0 <= value < 1 << 64:
+        raise ValueError(f"{digits} is beyond int64; give the type, as in T.uint64({digits})")
+    raise ValueError(f"{digits} is beyond every integer type")
 
 
 def _is_number(value: object) -> TypeGuard[Number | np.generic[Any]]:
@@ -86,7 +102,7 @@ def convert(value: Any) -> PrimExpr:
         return as_expr()  # pyright: ignore[reportReturnType]
     if isinstance(value, ex.IterVar):
         return value.var
-    raise TypeError(f"a {type(value).__name__} cannot be used as a scalar value")
+    raise TypeError(f"{kind_of(value)} cannot be used as a scalar value")
 
 
 def convert_attr(value: Any) -> Any:
@@ -103,12 +119,14 @@ def convert_attr(value: Any) -> Any:
         return value  # pyright: ignore[reportUnknownVariableType]
     if is_value_object(value):
         return value  # pyright: ignore[reportUnknownVariableType]
-    raise TypeError(f"a {type(value).__name__} cannot be the value of an attribute")  # pyright: ignore[reportUnknownArgumentType]
+    raise TypeError(f"{kind_of(value)} cannot be the value of an attribute")  # pyright: ignore[reportUnknownArgumentType]
 
 
 def is_value_object(value: object) -> bool:
     """Whether an object compares and hashes by content, as a target does: such objects are kept as attributes."""
     kind = type(value)
+    if callable(value) or isinstance(value, (ModuleType, set, frozenset, bytes, complex, range, slice)):
+        return False
     return kind.__eq__ is not object.__eq__ and kind.__hash__ not in (None, object.__hash__)
 
 
@@ -159,9 +177,15 @@ def promote(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
         return x, y
     for side in (s, t):
         if side.is_handle or side.code == "void":
-            raise TypeError(f"a value of type {side!s} takes no arithmetic")
+            raise TypeError(f"{_noun(x, y, side)} takes no arithmetic")
     target = _wider(s, t)
     return cast(x, target), cast(y, target)
+
+
+def _noun(x: PrimExpr, y: PrimExpr, dtype: DataType) -> str:
+    if isinstance(x, StringImm) or isinstance(y, StringImm):
+        return "a text"
+    return f"a value of type {dtype!s}"
 
 
 def _convert_pair(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:

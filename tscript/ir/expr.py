@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tscript.ir.base import Node, converted, derived, float_key
 from tscript.ir.dtype import BOOL, HANDLE, INT32, VOID, DataType, int_range
+from tscript.ir.operators import Arithmetic, Operators, operate
+from tscript.support.wording import require_kind, shown_int
 
 if TYPE_CHECKING:
     from tscript.ir.buffer import Buffer
@@ -41,111 +43,14 @@ class PointerType(Type, interned=True):
     element_type: Type
     storage_scope: str = "global"
 
+    def _check(self) -> None:
+        require_kind(self.storage_scope, str, 'a storage scope is a text such as "shared"')
+
 
 class TupleType(Type, interned=True):
     """A tuple of types; the empty one is the type of a function that returns nothing."""
 
     fields: tuple[Type, ...] = ()
-
-
-class Operators:
-    """Where `construct` puts the functions behind Python's operators (it needs the nodes first)."""
-
-    table: ClassVar[dict[str, Callable[..., Any]]] = {}
-
-
-def _op(name: str, *args: object) -> Any:
-    return Operators.table[name](*args)
-
-
-class Arithmetic:
-    """Python's operators, each building an expression."""
-
-    __slots__ = ()
-
-    def __add__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("add", self, other)
-
-    def __radd__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("add", other, self)
-
-    def __sub__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("sub", self, other)
-
-    def __rsub__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("sub", other, self)
-
-    def __mul__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("mul", self, other)
-
-    def __rmul__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("mul", other, self)
-
-    def __truediv__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("div", self, other)
-
-    def __rtruediv__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("div", other, self)
-
-    def __floordiv__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("floordiv", self, other)
-
-    def __rfloordiv__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("floordiv", other, self)
-
-    def __mod__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("floormod", self, other)
-
-    def __rmod__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("floormod", other, self)
-
-    def __neg__(self) -> PrimExpr:
-        return _op("neg", self)
-
-    def __lshift__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("shift_left", self, other)
-
-    def __rlshift__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("shift_left", other, self)
-
-    def __rshift__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("shift_right", self, other)
-
-    def __rrshift__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("shift_right", other, self)
-
-    def __and__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("bitwise_and", self, other)
-
-    def __rand__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("bitwise_and", other, self)
-
-    def __or__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("bitwise_or", self, other)
-
-    def __ror__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("bitwise_or", other, self)
-
-    def __xor__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("bitwise_xor", self, other)
-
-    def __rxor__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("bitwise_xor", other, self)
-
-    def __invert__(self) -> PrimExpr:
-        return _op("bitwise_not", self)
-
-    def __lt__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("lt", self, other)
-
-    def __le__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("le", self, other)
-
-    def __gt__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("gt", self, other)
-
-    def __ge__(self, other: ExprLike | IterVar) -> PrimExpr:
-        return _op("ge", self, other)
 
 
 class PrimExpr(Arithmetic, Node):
@@ -154,10 +59,10 @@ class PrimExpr(Arithmetic, Node):
     dtype: DataType = derived()
 
     def __eq__(self, other: object) -> Any:
-        return _op("equal", self, other)
+        return operate("equal", self, other)
 
     def __ne__(self, other: object) -> Any:
-        return _op("not_equal", self, other)
+        return operate("not_equal", self, other)
 
     __hash__ = object.__hash__
 
@@ -172,11 +77,11 @@ class PrimExpr(Arithmetic, Node):
 
     def equal(self, other: ExprLike) -> PrimExpr:
         """The expression `self == other`."""
-        return _op("equal", self, other)
+        return operate("equal", self, other)
 
     def astype(self, dtype: str) -> PrimExpr:
         """This value converted to `dtype`."""
-        return _op("cast", self, dtype)
+        return operate("cast", self, dtype)
 
 
 ExprLike = PrimExpr | int | float | bool
@@ -199,7 +104,7 @@ class IntImm(PrimExpr, interned=True):
             raise TypeError(f"an integer constant cannot have the type {self.dtype!s}")
         low, high = int_range(self.dtype)
         if not low <= self.value <= high:
-            raise ValueError(f"{self.value} does not fit in {self.dtype!s}, which holds {low} to {high}")
+            raise ValueError(f"{shown_int(self.value)} does not fit in {self.dtype!s}, which holds {low} to {high}")
 
     def __int__(self) -> int:
         return self.value
@@ -243,6 +148,9 @@ class StringImm(PrimExpr, interned=True):
     def _derive_dtype(self) -> DataType:
         return HANDLE
 
+    def _check(self) -> None:
+        require_kind(self.value, str, "a text constant holds a text")
+
 
 class Var(PrimExpr):
     """A variable. Two variables are the same only if they are the same object.
@@ -254,6 +162,7 @@ class Var(PrimExpr):
     type_annotation: Type
 
     def __init__(self, name: str, dtype: str | Type = "int32") -> None:
+        require_kind(name, str, "the name of a variable is a text")
         annotation = dtype if isinstance(dtype, Type) else PrimType(DataType(dtype))
         put = object.__setattr__
         put(self, "name", name)
@@ -312,12 +221,22 @@ class ArithExpr(BinaryExpr):
     def _derive_dtype(self) -> DataType:
         return self.a.dtype
 
+    def _check(self) -> None:
+        super()._check()
+        if not (self.a.dtype.is_float or self.a.dtype.is_integer or self.a.dtype.is_bool):
+            raise TypeError(f"{type(self).__name__} takes numbers, not {self.a.dtype!s}")
+
 
 class CmpExpr(BinaryExpr):
     """Comparison: a bool for each lane."""
 
     def _derive_dtype(self) -> DataType:
         return BOOL.with_lanes(self.a.dtype.lanes)
+
+    def _check(self) -> None:
+        super()._check()
+        if self.a.dtype.is_handle and not isinstance(self, (EQ, NE)):
+            raise TypeError(f"{type(self).__name__} takes numbers; pointers are equal or not, and have no order")
 
 
 class LogicExpr(BinaryExpr):
@@ -639,7 +558,7 @@ class Call(PrimExpr, interned=True):
     @staticmethod
     def _coerce(dtype: str, op: Op | GlobalVar | str, args: tuple[Any, ...]) -> tuple[Any, ...]:
         # Plain numbers would make 1, True and 1.0 the same call.
-        made = tuple(a if isinstance(a, Node) else _op("convert", a) for a in args)
+        made = tuple(a if isinstance(a, Node) else operate("convert", a) for a in args)
         return DataType(dtype), Op.get(op) if isinstance(op, str) else op, made
 
 
@@ -653,7 +572,7 @@ class Range(Node):
     extent: PrimExpr
 
     def __init__(self, begin: ExprLike, end: ExprLike | None = None) -> None:
-        low, extent = _op("range", begin, end)
+        low, extent = operate("range", begin, end)
         put = object.__setattr__
         put(self, "min", low)
         put(self, "extent", extent)
@@ -663,8 +582,8 @@ class Range(Node):
         """The range that starts at `min_value` and has `extent` values."""
         self = object.__new__(Range)
         put = object.__setattr__
-        put(self, "min", _op("convert", min_value))
-        put(self, "extent", _op("convert", extent))
+        put(self, "min", operate("convert", min_value))
+        put(self, "extent", operate("convert", extent))
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -687,6 +606,12 @@ class IterVar(Arithmetic, Node):
     var: Var
     iter_type: int
     thread_tag: str = ""
+
+    def _check(self) -> None:
+        require_kind(self.dom, (Range, type_(None)), "the domain of an axis is a Range or None")
+        require_kind(self.var, Var, "the variable of an axis is a Var")
+        require_kind(self.iter_type, int, "the kind of an axis is a number such as IterVar.DataPar")
+        require_kind(self.thread_tag, str, "the thread of an axis is named by a text")
 
     DataPar: ClassVar[int] = 0
     ThreadIndex: ClassVar[int] = 1

@@ -11,6 +11,7 @@ from tscript.ir.construct import convert_attr
 from tscript.ir.expr import GlobalVar, PrimExpr, TupleType, Type, Var
 from tscript.ir.stmt import Attrs, Stmt
 from tscript.support.span import Span
+from tscript.support.wording import kind_of
 
 
 class PrimFunc(Node):
@@ -79,7 +80,7 @@ def _by_global_var(functions: Mapping[str, PrimFunc] | Mapping[GlobalVar, PrimFu
         if not isinstance(key, (str, GlobalVar)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"functions of a module are keyed by name, not by {key!r}")
         if not isinstance(func, Node):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"{key} is a {type(func).__name__}, not a PrimFunc")
+            raise TypeError(f"{key} is {kind_of(func)}, not a PrimFunc")
         var = GlobalVar(key) if isinstance(key, str) else key
         if var.name_hint in names:
             raise ValueError(f"two functions of the module are called {var.name_hint!r}")

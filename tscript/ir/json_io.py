@@ -12,6 +12,7 @@ identity and depth is no limit. Values that JSON has no exact form for are tagge
 | `{"array": {"dtype": ..., "shape": [...], "base64": ...}}` | a NumPy array |
 | `{"scalar": {...}}` | a NumPy scalar, in the form of an array |
 | `{"span": [file, line, column, end_line, end_column]}` | a source position |
+| `{"object": [class, text]}` | an object of a class that another package registered |
 
 Loading builds nodes by their constructors and checks the kind of every field, so what loads has the form of a
 program (`verify_well_formed` tells whether it is one).
@@ -31,10 +32,12 @@ import numpy as np
 from tscript.ir.base import FrozenDict, Node, nodes_below
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import Op, Range, SizeVar, Type, Var
+from tscript.ir.foreign import find_foreign, require_foreign
 from tscript.ir.functor import NODE_CLASSES
 from tscript.ir.semantics import NUMPY_TYPES
 from tscript.support.errors import TScriptError
 from tscript.support.span import Span
+from tscript.support.wording import kind_of
 
 FORMAT: Final = "tscript.ir"
 VERSION: Final = 1
@@ -101,7 +104,10 @@ def _encode(value: Any, numbers: Mapping[Node, int], spans: bool) -> Any:
         return {"array": _array(value)}  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, Span):
         return {"span": [value.file, value.line, value.column, value.end_line, value.end_column]}
-    raise TypeError(f"a {type(value).__name__} in the program has no JSON form; store a number, a text or a node")
+    foreign = find_foreign(value)
+    if foreign is not None:
+        return {"object": [foreign.name, foreign.save(value)]}
+    raise TypeError(f"{kind_of(value)} in the program has no JSON form; store a number, a text or a node")
 
 
 def _array(value: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -186,7 +192,7 @@ def _build(name: str, encoded: dict[str, Any], nodes: list[Node]) -> Node:
         if f not in known:
             raise LoadError(f"it has no field {f!r}; its fields are {', '.join(known)}")
         if not _fits(value, info[f][0]):
-            raise LoadError(f"its field {f!r} is a {type(value).__name__}, not a {info[f][0]}")
+            raise LoadError(f"its field {f!r} is {kind_of(value)}, not a {info[f][0]}")
     special = _BUILDERS.get(cls)
     return special(cls, fields) if special is not None else cls(**fields)
 
@@ -247,6 +253,14 @@ def _load_array(body: Any, nodes: list[Node]) -> np.ndarray[Any, Any]:
     return np.frombuffer(data, kind).reshape(shape).copy()
 
 
+def _object(body: Any, nodes: list[Node]) -> Any:
+    del nodes
+    name, text = body
+    if not isinstance(text, str):
+        raise LoadError(f"an object of the class {name!r} is saved as text")
+    return require_foreign(name).load(text)
+
+
 _DECODERS: Final[dict[str, Callable[[Any, list[Node]], Any]]] = {
     "ref": _ref,
     "float": _float,
@@ -255,6 +269,7 @@ _DECODERS: Final[dict[str, Callable[[Any, list[Node]], Any]]] = {
     "array": _load_array,
     "scalar": lambda body, nodes: _load_array(body, nodes)[()],
     "span": lambda body, _: _span(*body),
+    "object": _object,
 }
 
 

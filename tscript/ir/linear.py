@@ -84,26 +84,21 @@ def difference(a: PrimExpr, b: PrimExpr) -> LinearForm:
 
 
 def from_linear(form: LinearForm, dtype: DataType) -> PrimExpr:
-    """An expression for `form`: positive terms, then negative ones, then the constant."""
+    """An expression for `form`: what is added, the constant last, then what is taken off, the constant last."""
     terms, constant = form
     result: PrimExpr | None = None
     for t, c in terms.items():
         if c > 0:
             part = _times(t, c, dtype)
             result = part if result is None else Add(result, part)
+    if constant > 0:
+        result = IntImm(dtype, constant) if result is None else Add(result, IntImm(dtype, constant))
     for t, c in terms.items():
         if c < 0:
-            if result is None:
-                result = _times(t, c, dtype)
-            else:
-                result = Sub(result, _times(t, -c, dtype))
+            result = _times(t, c, dtype) if result is None else Sub(result, _times(t, -c, dtype))
     if result is None:
         return IntImm(dtype, constant)
-    if constant > 0:
-        return Add(result, IntImm(dtype, constant))
-    if constant < 0:
-        return Sub(result, IntImm(dtype, -constant))
-    return result
+    return Sub(result, IntImm(dtype, -constant)) if constant < 0 else result
 
 
 def _times(term: PrimExpr, factor: int, dtype: DataType) -> PrimExpr:

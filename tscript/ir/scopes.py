@@ -126,7 +126,7 @@ class ScopeVerifier:
         if buffer in self.buffers:
             return
         if buffer.data not in self.in_scope:
-            raise self.fail("W03", f"the buffer {buffer.name} is used where it is not declared", buffer)
+            raise self.fail("W03", f"the buffer {_named(buffer.name)} is used where it is not declared", buffer)
         self.layout(buffer)
 
     def expr(self, root: PrimExpr) -> None:
@@ -167,7 +167,7 @@ class ScopeVerifier:
     def variable(self, e: Var) -> None:
         """A variable is in scope, and no loop variable of a loop around the block."""
         if e not in self.in_scope:
-            raise self.fail("W01", f"the variable {e.name} is used where it is not defined", e)
+            raise self.fail("W01", f"the variable {_named(e.name)} is used where it is not defined", e)
         if self.loop_level.get(e, self.block_level) < self.block_level:
             raise self.fail("W04", f"the loop variable {e.name} is used inside a block that has axes", e)
 
@@ -225,6 +225,11 @@ class ScopeVerifier:
 _VISIT: Final = 0
 _OPEN: Final = 1
 _CLOSE: Final = 2
+
+
+def _named(name: str) -> str:
+    return name or "(without a name)"
+
 
 _CHECKS: Final[dict[type[PrimExpr], Callable[[ScopeVerifier, Any], None]]] = {
     Var: ScopeVerifier.variable,

@@ -19,6 +19,7 @@ from tscript.ir.function import IRModule, PrimFunc
 from tscript.ir.rules import WellFormedError
 from tscript.ir.scopes import ScopeVerifier
 from tscript.ir.stmt import Block, BlockRealize, For, ForKind, Stmt
+from tscript.support.wording import kind_of
 
 
 def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
@@ -27,7 +28,7 @@ def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bo
     Raises WellFormedError (a VerifyError with `rule`, `node` and `span`), and TypeError for another object.
     """
     if not isinstance(obj, (PrimFunc, IRModule)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"verify_well_formed takes a PrimFunc or an IRModule, not a {type(obj).__name__}")
+        raise TypeError(f"verify_well_formed takes a PrimFunc or an IRModule, not {kind_of(obj)}")
     try:
         if isinstance(obj, PrimFunc):
             _Verifier(None).function(obj)
@@ -75,7 +76,7 @@ class _Verifier(ScopeVerifier):
         made: list[Var] = []
         for p in func.params:
             if not isinstance(p, Var):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise self.fail("W14", f"a parameter is a {type(p).__name__}, not a variable", func)
+                raise self.fail("W14", f"a parameter is {kind_of(p)}, not a variable", func)
             if p in self.in_scope:
                 raise self.fail("W14", f"the parameter {p.name} occurs twice", func)
             self.define(p, func)
@@ -110,9 +111,7 @@ class _Verifier(ScopeVerifier):
     def _steps(self, s: Any, parent: object) -> Steps:
         handler = _HANDLERS.get(s.__class__)
         if handler is None:
-            raise self.fail(
-                "W20", f"a {type(s).__name__} stands where a statement is needed", s if parent is None else parent
-            )
+            raise self.fail("W20", f"{kind_of(s)} stands where a statement is needed", s if parent is None else parent)
         self.spans.append(s.span)
         return handler(self, s)
 
@@ -169,7 +168,7 @@ class _Verifier(ScopeVerifier):
         if not s.condition.dtype.is_bool:
             raise self.fail("W18", f"the condition of an assertion is a {s.condition.dtype!s}", s)
         if not isinstance(s.message, ex.StringImm):
-            raise self.fail("W18", f"the message of an assertion is a {type(s.message).__name__}", s)
+            raise self.fail("W18", f"the message of an assertion is {kind_of(s.message)}", s)
         yield s.body
 
     def allocate(self, s: st.Allocate) -> Steps:

@@ -13,13 +13,14 @@ from tscript.ir.expr import IterVar, PrimExpr, StringImm, Var
 from tscript.ir.stmt import BufferRegion
 from tscript.parser.blocks import name_buffer
 from tscript.parser.builder import Builder, Frame, rename
-from tscript.parser.control import LetFrame, MetaVar, buffer_store, let_stmt, region_as_vector
+from tscript.parser.control import LetFrame, MetaVar, buffer_store, let_stmt, region_as_vector, store_indices
 from tscript.parser.diagnostics import at_span, fail, full_traceback
 from tscript.parser.expression import Evaluator
 from tscript.parser.loops import ForFrame
 from tscript.parser.scope import Kind, Scope
 from tscript.parser.source import Source
 from tscript.support.errors import ScriptError
+from tscript.support.wording import kind_of
 
 
 class Assigner:
@@ -109,10 +110,10 @@ class Assigner:
         frame.open(self.builder)
         return made
 
-    def assign(self, target: ast.expr, value: Any) -> None:
-        """`target = value`, by the kind of the target and of the value."""
+    def assign(self, target: ast.expr, value: Any, origin: ast.AST | None = None) -> None:
+        """`target = value`, by the kind of the target and of the value, which stands at `origin`."""
         if isinstance(target, ast.Subscript):
-            self._store(target, value)
+            self._store(target, value, target if origin is None else origin)
         elif isinstance(target, (ast.Tuple, ast.List)):
             if any(isinstance(t, ast.Subscript) for t in target.elts):
                 fail(
@@ -174,21 +175,25 @@ class Assigner:
             return frame.open(self.builder)
         return self._name_only(name, value)
 
-    def _store(self, target: ast.Subscript, value: Any) -> None:
+    def _store(self, target: ast.Subscript, value: Any, origin: ast.AST) -> None:
         buffer = self.evaluator.eval(target.value)
         if not isinstance(buffer, Buffer):
             fail(
-                f"only elements of buffers can be assigned; `{ast.unparse(target.value)}` is a {type(buffer).__name__}",
+                f"only elements of buffers can be assigned; `{ast.unparse(target.value)}` is {kind_of(buffer)}",
                 self.source.span(target),
                 "make a buffer on a handle with T.match_buffer(...), or on a pointer with T.decl_buffer(..., data=...)"
                 if isinstance(buffer, Var)
                 else None,
             )
-        self._store_at(target, buffer, self.evaluator.key(target.slice), value)
+        self._store_at(target, buffer, self.evaluator.key(target.slice), value, origin)
 
-    def _store_at(self, target: ast.Subscript, buffer: Buffer, key: Any, value: Any) -> None:
+    def _store_at(self, target: ast.Subscript, buffer: Buffer, key: Any, value: Any, origin: ast.AST) -> None:
+        """`buffer[key] = value`; `origin` is where the value stands, when it does not fit."""
         try:
-            buffer[key]
+            indices = store_indices(buffer, key)
         except Exception as e:
             raise at_span(e, self.source.span(target)) from (e if full_traceback() else None)
-        buffer_store(buffer, value, key)
+        try:
+            buffer_store(buffer, value, indices)
+        except Exception as e:
+            raise at_span(e, self.source.span(origin)) from (e if full_traceback() else None)

@@ -17,6 +17,7 @@ from tscript.parser.builder import Builder, Frame, current, find_current
 from tscript.parser.diagnostics import fail
 from tscript.parser.loops import ForFrame
 from tscript.parser.regions import detect_missing
+from tscript.support.wording import kind_of
 
 TRUE = IntImm(BOOL, 1)
 
@@ -176,7 +177,9 @@ def enclosing_block(builder: Builder, what: str) -> BlockFrame:
 def block(name: str = "", no_realize: bool = False) -> BlockFrame:
     """A block: `with T.block("name"):`. With `no_realize`, a bare block without binding values."""
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"the name of a block is a text, not {name!r}")
+        raise TypeError(f"the name of a block is a text, not {kind_of(name)}")
+    if not isinstance(no_realize, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"no_realize is True or False, not {kind_of(no_realize)}")
     return BlockFrame(name, no_realize)
 
 
@@ -212,7 +215,7 @@ def region_of(what: str, value: Any) -> BufferRegion:
         return BufferRegion(value.buffer, tuple(ranges))
     if isinstance(value, Buffer):
         return value.full_region()
-    raise TypeError(f"{what} takes regions such as A[i, 0:4], not a {type(value).__name__}")
+    raise TypeError(f"{what} takes regions such as A[i, 0:4], not {kind_of(value)}")
 
 
 def _as_regions(what: str, values: tuple[Any, ...]) -> tuple[BufferRegion, ...]:
@@ -247,7 +250,7 @@ def block_attr(attrs: Mapping[str, Any]) -> None:
 
 def _attrs(what: str, attrs: Any) -> Mapping[str, Any]:
     if not isinstance(attrs, Mapping):
-        raise TypeError(f"{what} takes a dict, not a {type(attrs).__name__}")
+        raise TypeError(f"{what} takes a dict, not {kind_of(attrs)}")
     for key in attrs:  # pyright: ignore[reportUnknownVariableType]
         if not isinstance(key, str):
             raise TypeError(f"the keys of {what} are texts, not {key!r}")
@@ -258,6 +261,8 @@ def func_attr(attrs: Mapping[str, Any]) -> None:
     """Attributes of the function. Each key can be set once."""
     frame = enclosing_function("T.func_attr")
     for key, value in _attrs("T.func_attr", attrs).items():
+        if key == "global_symbol" and not isinstance(value, str):
+            raise TypeError(f"the attribute global_symbol is the name of the function as a text, not {kind_of(value)}")
         if key in frame.attrs:
             fail(f"the function attribute {key!r} is set twice", None, "keep one of the two values")
         if key == "global_symbol" and frame.private:
@@ -279,6 +284,8 @@ def enclosing_function(what: str) -> FunctionFrame:
 
 def arg(name: str, obj: Var | Buffer) -> Var | Buffer:
     """Add a parameter to the function being built: a variable, or a buffer."""
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"the name of a parameter is a text, not {kind_of(name)}")
     return add_param(enclosing_function("T.arg"), name, obj)
 
 
@@ -291,7 +298,7 @@ def add_param(frame: FunctionFrame, name: str, obj: Var | Buffer) -> Var | Buffe
         frame.buffer_map[handle] = obj
         return obj
     if not isinstance(obj, Var):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"a parameter is a variable or a buffer, not a {type(obj).__name__}")
+        raise TypeError(f"a parameter is a variable or a buffer, not {kind_of(obj)}")
     if not obj.name:
         object.__setattr__(obj, "name", name)
     frame.params.append(obj)

@@ -20,6 +20,7 @@ from tscript.parser.blocks import TRUE, BlockFrame, FunctionFrame, enclosing_blo
 from tscript.parser.builder import Builder, Frame, current, find_current
 from tscript.parser.diagnostics import fail
 from tscript.support.errors import ScriptWarning
+from tscript.support.wording import kind_of
 
 Shape = Sequence[ExprLike] | ExprLike
 
@@ -39,7 +40,7 @@ def _nameless(
     """A buffer that gets its name when it is bound. Texts in `strides` stand for new variables."""
     builder = find_current()
     if data is not None and not isinstance(data, Var):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"the data of a buffer is a pointer variable, not a {type(data).__name__}")
+        raise TypeError(f"the data of a buffer is a pointer variable, not {kind_of(data)}")
     span = None if builder is None else builder.span
     made = make_buffer(
         shape, dtype, "", data, strides, elem_offset, scope or "global", align, offset_factor, buffer_type,
@@ -129,7 +130,7 @@ def match_buffer(
         buffer = _nameless(shape, dtype or source.buffer.dtype, *rest)
         block.match_buffers.append(MatchBufferRegion(buffer, source))
         return buffer
-    raise TypeError(f"T.match_buffer takes a parameter or a region of a buffer, not a {type(param).__name__}")
+    raise TypeError(f"T.match_buffer takes a parameter or a region of a buffer, not {kind_of(param)}")
 
 
 def alloc_buffer(

@@ -22,6 +22,7 @@ from tscript.ir.expr import (
     PrimType,
     Ramp,
     Range,
+    StringImm,
     Type,
     Var,
 )
@@ -41,6 +42,7 @@ from tscript.ir.stmt import (
 from tscript.parser.blocks import TRUE, FunctionFrame
 from tscript.parser.builder import Builder, Frame, current
 from tscript.parser.diagnostics import fail, warn
+from tscript.support.wording import kind_of, shown_int
 
 
 class MetaVar:
@@ -135,7 +137,9 @@ def _python_number(buffer: Buffer, value: bool | int | float) -> ExprLike:
     if isinstance(value, int) and (element.is_integer or element.is_bool):
         low, high = int_range(element)
         if not low <= value <= high:
-            raise ValueError(f"{value} does not fit in {buffer.name}, which holds {element!s} ({low} to {high})")
+            raise ValueError(
+                f"{shown_int(value)} does not fit in {buffer.name}, which holds {element!s} ({low} to {high})"
+            )
         return const(value, element)
     return const(value, element) if element.is_float else const(value)
 
@@ -157,10 +161,15 @@ def buffer_store(buffer: Buffer, value: Any, indices: Sequence[Any] | Any, predi
     """Write `value` to an element of `buffer`, or a vector where the last subscript is a slice."""
     builder = current()
     keys: Any = tuple(indices) if isinstance(indices, (list, tuple)) else indices  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    target: BufferLoad | BufferRegion = subscript(buffer, keys)
-    subscripts = vector_indices(target) if isinstance(target, BufferRegion) else target.indices
+    subscripts = store_indices(buffer, keys)
     lanes = subscripts[-1].dtype.lanes if subscripts else 1
     builder.add(BufferStore(buffer, stored_value(buffer, value, lanes), subscripts, predicate, span=builder.span))
+
+
+def store_indices(buffer: Buffer, key: Any) -> tuple[PrimExpr, ...]:
+    """The subscripts of a store to `buffer[key]`, where a slice stands for a vector of elements."""
+    target = subscript(buffer, key)
+    return vector_indices(target) if isinstance(target, BufferRegion) else target.indices
 
 
 def prefetch(buffer: Buffer, bounds: Any) -> None:
@@ -175,7 +184,7 @@ def _as_range(item: Any, extent: PrimExpr) -> Range:
     if isinstance(item, Range):
         return item
     if not isinstance(item, slice):
-        return Range.from_min_extent(convert(item), convert(1))
+        return Range(item, convert(item) + 1)
     start, stop = cast_type("tuple[Any, Any]", (item.start, item.stop))
     return Range(0 if start is None else start, extent if stop is None else stop)
 
@@ -209,8 +218,15 @@ def _condition(what: str, condition: ExprLike) -> PrimExpr:
     return e
 
 
+def require_text(what: str, value: object) -> None:
+    """TypeError unless `value` is a text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is a text, not {kind_of(value)}")
+
+
 def attr(node: Any, attr_key: str, value: Any) -> WrapFrame:
     """An attribute that holds for the rest of the scope."""
+    require_text("the key of T.attr", attr_key)
     # Targets, arrays and other objects are kept as they are.
     kept = convert_attr(node) if isinstance(node, (bool, int, float, list, tuple, dict)) else node
     expr = as_expr(value)
@@ -219,6 +235,7 @@ def attr(node: Any, attr_key: str, value: Any) -> WrapFrame:
 
 def assert_(condition: ExprLike, message: str) -> WrapFrame:
     """Stop with `message` unless `condition` holds, before the rest of the scope."""
+    require_text("the message of an assertion", message.value if isinstance(message, StringImm) else message)
     test, text = _condition("an assertion", condition), as_expr(message)
     return WrapFrame(lambda body, span: AssertStmt(test, text, body, span=span))
 
@@ -232,7 +249,7 @@ def annotated_type(annotation: Any) -> Type:
     made = annotation() if callable(annotation) else annotation
     if isinstance(made, Var):
         return made.type_annotation
-    raise TypeError(f'a type is written as T.int32 or T.handle("float32"), not as a {type(annotation).__name__}')
+    raise TypeError(f'a type is written as T.int32 or T.handle("float32"), not as {kind_of(annotation)}')
 
 
 class LetFrame(Frame):
@@ -244,6 +261,8 @@ class LetFrame(Frame):
 
     def __init__(self, var: Var, value: PrimExpr) -> None:
         super().__init__()
+        if not isinstance(var, Var):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a let binds a variable, not {kind_of(var)}")
         if var.dtype is not value.dtype:
             raise TypeError(
                 f"{var.name or 'the variable'} is {var.dtype!s} but its value is {value.dtype!s}; convert the value"
@@ -272,7 +291,8 @@ def let_stmt(value: Any, type_annotation: Any = None, *, var: Var | None = None)
 
 def let(var: Var, value: ExprLike, body: ExprLike | None = None) -> LetFrame | PrimExpr:
     """With a body, that expression with `var` bound to `value`; without, the same for the rest of the scope."""
-    return LetFrame(var, as_expr(value)) if body is None else Let(var, as_expr(value), as_expr(body))
+    frame = LetFrame(var, as_expr(value))
+    return frame if body is None else Let(var, frame.value, as_expr(body))
 
 
 def realize(region: BufferRegion | BufferLoad, storage_scope: str, condition: ExprLike = True) -> WrapFrame:
@@ -301,6 +321,8 @@ class LaunchThreadFrame(Frame):
 
     def __init__(self, tag_or_var: str | Var, extent: ExprLike) -> None:
         super().__init__()
+        if not isinstance(tag_or_var, (str, Var)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f'a thread is named by a text such as "threadIdx.x", not by {kind_of(tag_or_var)}')
         self.tag_or_var = tag_or_var
         self.extent = convert(extent)
         if not self.extent.dtype.is_integer:
@@ -353,6 +375,7 @@ def env_thread(thread_tag: str, dtype: str = "int32") -> Var:
     function = current().find(FunctionFrame)
     if function is None:
         fail("T.env_thread stands outside any function", None, "use it in a function decorated with @T.prim_func")
+    require_text("the tag of a thread", thread_tag)
     var = Var("", dtype)
     function.env_threads[var] = IterVar(None, var, IterVar.ThreadIndex, thread_tag)
     return var

@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any, Final
 
 from tscript.ir.function import IRModule, PrimFunc
+from tscript.parser.diagnostics import fail
 from tscript.parser.expression import Evaluator
 from tscript.parser.function import (
     OPTIONS,
@@ -19,10 +20,12 @@ from tscript.parser.function import (
     require_function,
     shown,
 )
+from tscript.parser.macros import macro
 from tscript.parser.module import class_names, read_module
 from tscript.parser.scope import Scope
 from tscript.parser.source import Source, source_of, source_of_text
 from tscript.support.errors import ScriptError
+from tscript.support.wording import kind_of
 
 default_vars: Final[dict[str, Any]] = {}
 """Names that text may use without further ado (`T`, `I`, ...). The package `tscript.script` fills it."""
@@ -52,7 +55,7 @@ def from_source(
             source = source_of(text, None)
             captured = (*class_names(text, None), *captured)
         else:
-            raise TypeError(f"from_source takes a text, a function or a class, not a {type(text).__name__}")
+            raise TypeError(f"from_source takes a text, a function or a class, not {kind_of(text)}")
         for name, value in source.assignments:
             captured = ({name: Evaluator(source, Scope(captured)).eval(value)}, *captured)
         if isinstance(source.node, ast.ClassDef):
@@ -69,8 +72,15 @@ def from_source(
 def _options(source: Source, node: ast.FunctionDef, scope: Scope) -> dict[str, bool]:
     for decorator in node.decorator_list:
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if Evaluator(source, scope).eval(target) is prim_func:
+        kind = Evaluator(source, scope).eval(target)
+        if kind is prim_func:
             return decorator_options(source, decorator)
+        if kind is macro:
+            fail(
+                f"`{node.name}` is a macro, and no kernel of its own",
+                source.name_span(node),
+                "define it in a class with @I.ir_module, or pass it by extra_vars={...} to the text of a kernel",
+            )
     return dict(OPTIONS)
 
 

@@ -16,7 +16,6 @@ import ast
 import itertools
 import operator
 from collections.abc import Callable, Iterator
-from types import BuiltinFunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +25,7 @@ from tscript.ir.buffer import Buffer, subscript
 from tscript.ir.construct import compare_operands, convert, match_lanes
 from tscript.ir.expr import PrimExpr
 from tscript.ir.stmt import BufferRegion
+from tscript.parser.arguments import is_ours, refuse_arguments, refuse_call, refuse_subscript
 from tscript.parser.blocks import reads, writes
 from tscript.parser.buffers import match_buffer
 from tscript.parser.control import realize, region_as_vector
@@ -33,6 +33,7 @@ from tscript.parser.diagnostics import at_span, close_matches, fail, full_traceb
 from tscript.parser.scope import Scope
 from tscript.parser.source import Source
 from tscript.support.errors import ScriptError
+from tscript.support.wording import kind_of
 
 _BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: lambda a, b: a + b,
@@ -67,18 +68,6 @@ _UNARY: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {
     ast.Invert: operator.invert,
 }
 _NUMBERS: Final = (bool, int, float, np.generic)
-_INSTEAD: Final[dict[Any, str]] = {
-    max: "use T.max(x, y)",
-    min: "use T.min(x, y)",
-    abs: "use T.abs(x)",
-    round: "use T.round(x)",
-    pow: "use T.pow(x, y)",
-    divmod: "use x // y and x % y",
-    int: 'use T.Cast("int32", x)',
-    float: 'use T.Cast("float32", x)',
-    bool: "compare the value, as in `x != 0`",
-    range: "a loop over values of a kernel is written `for i in range(...):`",
-}
 _NO_EXPRESSION: Final = {
     ast.NamedExpr: ("an assignment inside an expression (`:=`)", "assign on a line of its own"),
     ast.Await: ("`await`", "kernels have no coroutines"),
@@ -235,6 +224,18 @@ class Evaluator:
                 raise at_span(e, self.source.span(node)) from None
         return value
 
+    def eval_annotation(self, node: ast.expr) -> Any:
+        """The value of an annotation; a text is read as source."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            try:
+                inner = ast.parse(node.value, mode="eval").body
+            except (SyntaxError, ValueError) as e:
+                fail(f"the annotation is no Python: {e}", self.source.span(node))
+            for child in ast.walk(inner):
+                ast.copy_location(child, node)
+            node = inner
+        return self.eval(node)
+
     # -- leaves ---------------------------------------------------------------------------------
 
     def visit_Constant(self, node: ast.Constant) -> Any:
@@ -253,7 +254,7 @@ class Evaluator:
                 raise
             name = ast.unparse(node.value)
             hint = close_matches(node.attr, [n for n in dir(owner) if not n.startswith("_")])
-            fail(f"`{name}` ({_kind_of(owner)}) has no attribute `{node.attr}`", None, hint)
+            fail(f"`{name}` ({kind_of(owner)}) has no attribute `{node.attr}`", None, hint)
 
     # -- operators ------------------------------------------------------------------------------
 
@@ -317,7 +318,11 @@ class Evaluator:
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         owner = self.eval(node.value)
         key = self.key(node.slice)
-        return subscript(owner, key) if isinstance(owner, Buffer) else owner[key]
+        if isinstance(owner, Buffer):
+            return subscript(owner, key)
+        if not hasattr(owner, "__getitem__") and not hasattr(owner, "__class_getitem__"):
+            refuse_subscript(ast.unparse(node.value), owner)
+        return owner[key]
 
     def key(self, node: ast.expr) -> Any:
         """The key of a subscript: values, slices, or a tuple of them."""
@@ -336,12 +341,14 @@ class Evaluator:
         args, kwargs = self.call_arguments(node, function)
         if isinstance(function, StatementOnly) and node is not self.allowed_call:
             fail("a macro has no value; it stands on a line of its own", None, "write the result to a buffer in it")
+        if not callable(function):
+            refuse_call(ast.unparse(node.func), function)
         try:
             return function(*args, **kwargs)
-        except (TypeError, ValueError) as e:
-            instead = _find_instead(function, args)
-            if instead is not None:
-                fail(f"Python's `{instead[0]}` does not work on values of a kernel: {e}", None, instead[1])
+        except ScriptError:
+            raise
+        except Exception as e:
+            refuse_arguments(e, ast.unparse(node.func), function, args, kwargs)
             raise
 
     def call_arguments(self, node: ast.Call, function: Any) -> tuple[list[Any], dict[str, Any]]:
@@ -356,8 +363,7 @@ class Evaluator:
                 fail(f"{keyword.arg} is given twice")
             else:
                 kwargs[keyword.arg] = value
-        module = getattr(function, "__module__", None)
-        if isinstance(module, str) and module.startswith("tscript.") and not _takes_regions(function):
+        if is_ours(function) and not _takes_regions(function):
             args = [_operand(a) for a in args]
             kwargs = {k: _operand(v) for k, v in kwargs.items()}
         return args, kwargs
@@ -458,23 +464,11 @@ class Evaluator:
         fail("`*` stands before an argument or an element of a list")
 
 
-def _find_instead(function: Any, args: list[Any]) -> tuple[str, str] | None:
-    """The name of a builtin called on an expression, and what to write instead of it."""
-    if not isinstance(function, (type, BuiltinFunctionType)) or not any(isinstance(a, PrimExpr) for a in args):
-        return None
-    hint = _INSTEAD.get(function)
-    return None if hint is None else (function.__name__, hint)
-
-
 def _takes_regions(function: Any) -> bool:
     try:
         return function in _TAKES_REGIONS or isinstance(function, StatementOnly)
     except TypeError:
         return False
-
-
-def _kind_of(value: Any) -> str:
-    return "a module" if type(value).__name__ == "module" else f"a {type(value).__name__}"
 
 
 _TABLE: Final[dict[type[ast.AST], Callable[[Evaluator, Any], Any]]] = {

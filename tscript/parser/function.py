@@ -23,6 +23,7 @@ from tscript.parser.scope import Scope
 from tscript.parser.source import Source, class_decorators, constant_codes, source_of
 from tscript.parser.statement import NESTED_DEFINITIONS, Reader
 from tscript.support.errors import ScriptError
+from tscript.support.wording import kind_of
 
 OPTIONS: Final = {"private": False, "check_well_formed": True, "s_tir": True}
 """Options of the decorator and what they are when left out."""
@@ -136,15 +137,7 @@ def _read_parameters(reader: Reader, node: ast.FunctionDef, frame: FunctionFrame
 
 def annotation_value(evaluator: Evaluator, node: ast.expr) -> Any:
     """What an annotation stands for: callables such as `T.int32` are called; a text is read as source."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        try:
-            inner = ast.parse(node.value, mode="eval").body
-        except SyntaxError as e:
-            raise at_span(e, evaluator.source.span(node)) from None
-        for child in ast.walk(inner):
-            ast.copy_location(child, node)
-        node = inner
-    value = evaluator.eval(node)
+    value = evaluator.eval_annotation(node)
     if callable(value) and not isinstance(value, (Var, Buffer)):
         try:
             return value()
@@ -175,12 +168,20 @@ def result_dtype(kind: Type | None) -> DataType:
 def decorator_options(source: Source, decorator: ast.expr) -> dict[str, bool]:
     """The keywords of a `prim_func(...)` decorator, which are literals."""
     options = dict(OPTIONS)
+    if isinstance(decorator, ast.Call) and decorator.args:
+        fail(
+            "T.prim_func takes its options by keyword",
+            source.span(decorator.args[0]),
+            "write private=True, or check_well_formed=False",
+        )
     for keyword in decorator.keywords if isinstance(decorator, ast.Call) else ():
         if keyword.arg not in OPTIONS:
             fail(
-                f"T.prim_func has no option {keyword.arg}",
+                f"T.prim_func has no option {keyword.arg}"
+                if keyword.arg
+                else "the options of T.prim_func are written out",
                 source.span(keyword),
-                close_matches(str(keyword.arg), OPTIONS),
+                close_matches(str(keyword.arg), OPTIONS) or f"the options are {', '.join(OPTIONS)}",
             )
         if not (isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, bool)):
             fail(f"{keyword.arg} is written as True or False", source.span(keyword.value))
@@ -220,7 +221,7 @@ def prim_func(func: Any = None, *, private: bool = False, check_well_formed: boo
 
 def _decorate(func: Any, frame: FrameType, private: bool, check: bool) -> Any:
     if not isinstance(func, FunctionType):
-        raise TypeError(f"@T.prim_func is for functions, not for a {type(func).__name__}; for a class use @I.ir_module")
+        raise TypeError(f"@T.prim_func is for functions, not for {kind_of(func)}; for a class use @I.ir_module")
     if func.__code__.co_name == "<lambda>" or func.__code__.co_flags & inspect.CO_COROUTINE:
         raise TypeError("@T.prim_func is for functions written with `def`, not for lambdas and coroutines")
     if _is_class_body(frame) and _read_with_class(frame):

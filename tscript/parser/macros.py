@@ -17,6 +17,7 @@ from tscript.parser.scope import Scope
 from tscript.parser.source import Source, source_of
 from tscript.parser.statement import NESTED_DEFINITIONS, Reader
 from tscript.support.errors import ScriptError
+from tscript.support.wording import kind_of
 
 _MAX_DEPTH = 64
 
@@ -114,7 +115,7 @@ def macro(func: Any = None, *, hygienic: bool = True) -> Any:
 
 def _decorate(func: Any, frame: FrameType, hygienic: bool) -> Macro:
     if not isinstance(func, FunctionType):
-        raise TypeError(f"@T.macro is for functions, not for a {type(func).__name__}; options are given by keyword")
+        raise TypeError(f"@T.macro is for functions, not for {kind_of(func)}; options are given by keyword")
     try:
         source = source_of(func, frame)
         # Closure and module are looked up at each use, as Python does for a function.

@@ -33,6 +33,7 @@ from tscript.parser.scope import Scope
 from tscript.parser.source import Source, constant_codes, is_docstring, methods_of, source_of
 from tscript.parser.statement import Reader
 from tscript.support.errors import ScriptError
+from tscript.support.wording import kind_of
 
 
 class FunctionRef:
@@ -52,7 +53,7 @@ class FunctionRef:
                 from_args.append(convert(arg))
             except TypeError as e:
                 raise TypeError(
-                    f"argument {i} of {self.global_var.name_hint} is a {type(arg).__name__}; "
+                    f"argument {i} of {self.global_var.name_hint} is {kind_of(arg)}; "
                     "pass expressions or numbers, and for a buffer its data, as in A.data"
                 ) from e
         return Call(self.dtype, self.global_var, tuple(from_args))
@@ -262,7 +263,7 @@ def class_names(cls: type, frame: FrameType | None) -> tuple[Mapping[str, Any], 
 
 def _decorate(cls: Any, frame: FrameType, check: bool) -> IRModule:
     if not isinstance(cls, type):
-        raise TypeError(f"@I.ir_module is for classes, not for a {type(cls).__name__}; for a function use @T.prim_func")
+        raise TypeError(f"@I.ir_module is for classes, not for {kind_of(cls)}; for a function use @T.prim_func")
     try:
         source = source_of(cls, frame)
         assert isinstance(source.node, ast.ClassDef)

@@ -5,6 +5,7 @@ import __future__
 
 import ast
 import hashlib
+import io
 import itertools
 import linecache
 import os
@@ -52,14 +53,17 @@ class Text:
         # The tree counts bytes of UTF-8; people count characters.
         return len(self.lines[line - 1].encode()[:offset].decode(errors="replace"))
 
-    def name_span(self, node: Definition) -> Span:
+    def name_span(self, node: Definition | ast.AsyncFunctionDef) -> Span:
         """The position of the words `def name` or `class name`."""
-        word = "def " if isinstance(node, ast.FunctionDef) else "class "
+        word = _WORDS[type(node)]
         line, column = node.lineno, node.col_offset
         if not self.ascii:
             column = self._characters(line, column)
         line += self.line_shift
         return Span(self.file, line, column + 1, line, column + 1 + len(word) + len(node.name))
+
+
+_WORDS: Final = {ast.FunctionDef: "def ", ast.ClassDef: "class ", ast.AsyncFunctionDef: "async def "}
 
 
 class Source(Text):
@@ -86,14 +90,17 @@ def source_of_text(text: str, prefix: str = "tscript") -> Source:
     The text gets a file name of its own, so that messages and tracebacks can show its lines.
     Raises ScriptError for text that is no Python or holds something else.
     """
+    text = _without_mark(text)
     file = register_text(text, prefix)
-    lines = text.splitlines(keepends=True)
+    lines = lines_of(text)
     first = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
     indented = first[:1].isspace()
     try:
         tree = ast.parse("if 1:\n" + text if indented else text, file)
     except SyntaxError as e:
         raise _syntax_error(file, e, 1 if indented else 0) from None
+    except UnicodeEncodeError as e:
+        raise _unencodable(file, text, e.object, e.start) from None
     except (RecursionError, MemoryError):
         raise ScriptError("the text is nested too deeply to be read", None, "split its longest expression") from None
     body = tree.body
@@ -108,20 +115,50 @@ def source_of_text(text: str, prefix: str = "tscript") -> Source:
             found.append(stmt)
         elif isinstance(stmt, ast.Assign) and not found and isinstance(stmt.targets[0], ast.Name):
             assignments.append((stmt.targets[0].id, stmt.value))
+        elif isinstance(stmt, ast.AsyncFunctionDef):
+            raise ScriptError("a kernel is written with `def`, not `async def`", parsed.name_span(stmt))
         elif not isinstance(stmt, (ast.Import, ast.ImportFrom)) and not is_docstring(stmt):
             raise ScriptError(
                 "the text must hold one function or class, after `name = value` lines, and nothing else",
                 parsed.span(stmt),
                 "pass values the kernel needs by extra_vars={...}",
             )
-    if len(found) != 1:
-        span = parsed.name_span(found[1]) if found else None
+    if not found:
+        raise ScriptError(
+            "the text holds no function or class",
+            None,
+            "give the whole definition, with its decorator",
+        )
+    if len(found) > 1:
         raise ScriptError(
             f"the text must hold one function or class, not {len(found)}",
-            span,
+            parsed.name_span(found[1]),
             "put functions in a class with @I.ir_module",
         )
     return Source(file, found[0], parsed.lines, shift, tuple(assignments))
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text as Python counts them, each with its end.
+
+    Unlike `str.splitlines`, which also ends lines at form feeds and at separators of other alphabets.
+    """
+    return io.StringIO(text, newline=None).readlines()
+
+
+def _without_mark(text: str) -> str:
+    # The byte order mark that some editors write at the beginning of a file.
+    return text.removeprefix("\ufeff")
+
+
+def _unencodable(file: str, text: str, parsed: str, start: int) -> ScriptError:
+    """The error for half of a surrogate pair, which is no character."""
+    at = max(0, start - (len(parsed) - len(text)))
+    line = text.count("\n", 0, at) + 1
+    column = at - (text.rfind("\n", 0, at) + 1) + 1
+    return ScriptError(
+        f"this is no Python: {text[at]!r} is half of a character", Span(file, line, column, line, column + 1)
+    )
 
 
 def is_docstring(stmt: ast.stmt) -> bool:
@@ -133,7 +170,7 @@ def register_text(text: str, prefix: str) -> str:
     """Give `text` a file name that `linecache`, and so every traceback, can show."""
     name = f"<{prefix}-{hashlib.sha1(text.encode(errors='replace')).hexdigest()[:10]}>"
     # No modification time: linecache then never looks for a file of that name.
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    linecache.cache[name] = (len(text), None, lines_of(text), name)
     return name
 
 

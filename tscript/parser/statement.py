@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from tscript.ir.buffer import Buffer
-from tscript.ir.construct import const
-from tscript.ir.expr import Call, Op, PrimExpr, Var
+from tscript.ir.construct import const, convert
+from tscript.ir.expr import Call, Op, PrimExpr, StringImm, Var
 from tscript.ir.stmt import BufferRegion, BufferStore, Evaluate, Stmt
 from tscript.parser.assignment import Assigner
 from tscript.parser.builder import Frame
@@ -28,6 +28,7 @@ from tscript.parser.expression import binary
 from tscript.parser.loops import ForFrame, serial
 from tscript.support.errors import ScriptError
 from tscript.support.span import Span
+from tscript.support.wording import kind_of
 
 LOOPS: Final = "range, T.serial, T.parallel, T.vectorized, T.unroll, T.thread_binding, T.grid"
 
@@ -88,12 +89,12 @@ class Reader(Assigner):
                 "write one assignment on each line",
             )
         value = self.evaluator.eval_value(node.value)
-        self.assign(node.targets[0], value)
+        self.assign(node.targets[0], value, node.value)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if not isinstance(node.target, ast.Name):
             fail("only a name can be annotated", self.source.span(node.target))
-        annotation = self.evaluator.eval(node.annotation)
+        annotation = self.evaluator.eval_annotation(node.annotation)
         try:
             kind = annotated_type(annotation)
         except (TypeError, ValueError) as e:
@@ -103,11 +104,11 @@ class Reader(Assigner):
             self.bind(node.target.id, var, node.target)
             return
         value = self.evaluator.eval_value(node.value)
-        if isinstance(value, (bool, int, float)) and not var.dtype.is_handle:
-            value = const(value, var.dtype)
         try:
+            if isinstance(value, (bool, int, float)) and not var.dtype.is_handle:
+                value = const(value, var.dtype)
             self._let(node.target.id, value, node.target, var)
-        except TypeError as e:
+        except (TypeError, ValueError) as e:
             raise at_span(e, self.source.span(node.value)) from None
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
@@ -121,7 +122,7 @@ class Reader(Assigner):
             except Exception as e:
                 raise at_span(e, self.source.span(target)) from (e if full_traceback() else None)
             value = binary(type(node.op), old, self.evaluator.eval(node.value))
-            self._store_at(target, owner, key, value)
+            self._store_at(target, owner, key, value, node)
         elif isinstance(target, ast.Name):
             load = ast.copy_location(ast.Name(target.id, ast.Load()), target)
             old = self.evaluator.eval(load)
@@ -152,7 +153,7 @@ class Reader(Assigner):
             self.builder.add(Evaluate(const(value), span=self.builder.span))
         else:
             fail(
-                f"a {type(value).__name__} is no statement",
+                f"{kind_of(value)} is no statement",
                 self.source.span(node.value),
                 "assign it to a name, or remove the line",
             )
@@ -166,7 +167,7 @@ class Reader(Assigner):
                 fail(f"the assertion fails while the kernel is read: {message}", self.source.span(node.test))
             return
         if not isinstance(test, PrimExpr):
-            fail(f"an assertion takes a bool, not a {type(test).__name__}", self.source.span(node.test))
+            fail(f"an assertion takes a bool, not {kind_of(test)}", self.source.span(node.test))
         try:
             frame = assert_(test, message)
         except TypeError as e:
@@ -179,7 +180,9 @@ class Reader(Assigner):
         value = None if node.value is None else self.evaluator.eval_value(node.value)
         if value is None:
             fail("a kernel cannot return nothing early", None, "guard the rest of the body with `if`")
-        expr = value if isinstance(value, PrimExpr) else const(value)
+        if not isinstance(value, (PrimExpr, bool, int, float, np.generic)) or isinstance(value, StringImm):
+            fail(f"a kernel returns a number or a pointer, not {kind_of(value)}", self.source.span(node.value))
+        expr = convert(value)
         self.builder.add(Evaluate(Call(expr.dtype, Op.get("tir.ret"), (expr,)), span=self.builder.span))
 
     def visit_Pass(self, node: ast.stmt) -> None:
@@ -236,7 +239,7 @@ class Reader(Assigner):
         value = self.evaluator.eval(test)
         if not isinstance(value, (PrimExpr, bool, BufferRegion)):
             fail(
-                f"a condition is a bool, not a {type(value).__name__}",
+                f"a condition is a bool, not {kind_of(value)}",
                 self.source.span(test),
                 "compare the value, as in `x != 0`",
             )
@@ -261,7 +264,7 @@ class Reader(Assigner):
             return
         if not isinstance(test, (PrimExpr, BufferRegion)):
             fail(
-                f"a condition is a bool, not a {type(test).__name__}",
+                f"a condition is a bool, not {kind_of(test)}",
                 self.source.span(node.test),
                 "compare the value, as in `x is not None` or `n > 0`",
             )

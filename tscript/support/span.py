@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,26 @@ class Span:
         text = self.source_line()
         if text is None:
             return ""
-        last = self.end_column if self.end_line == self.line else len(text) + 1
-        width = max(1, last - self.column)
+        begin = self.column - 1
+        end = max(begin + 1, self.end_column - 1 if self.end_line == self.line else len(text))
+        text, begin, end = _window(text, begin, end)
         # Tabs are kept in the margin so that the carets stay below the text they point at.
-        margin = "".join("\t" if ch == "\t" else " " for ch in text[: self.column - 1])
+        margin = "".join("\t" if ch == "\t" else " " for ch in text[:begin])
         number = str(self.line)
         pad = " " * len(number)
-        return f"{pad} |\n{number} | {text}\n{pad} | {margin}{'^' * width}"
+        return f"{pad} |\n{number} | {text}\n{pad} | {margin}{'^' * (end - begin)}"
+
+
+_WIDEST: Final = 240
+_LEAD: Final = 60
+
+
+def _window(text: str, begin: int, end: int) -> tuple[str, int, int]:
+    """A line, and a stretch of it, as they are shown: of a very long line only what lies around the stretch."""
+    if len(text) <= _WIDEST:
+        return text, begin, end
+    first = max(0, min(begin - _LEAD, len(text) - _WIDEST))
+    last = first + _WIDEST
+    before, after = "... " if first > 0 else "", " ..." if last < len(text) else ""
+    shift = len(before) - first
+    return before + text[first:last] + after, begin + shift, min(end, last) + shift

@@ -9,7 +9,7 @@ from tscript.ir import construct, semantics
 from tscript.ir.construct import const, convert, math_call
 from tscript.ir.dtype import BOOL, DataType, int_range
 from tscript.ir.expr import GE, Broadcast, Call, FloatImm, IntImm, Op, PrimExpr, Select
-from tscript.parser.dialect.values import Value, op_function
+from tscript.parser.dialect.values import Value, call, op_function
 
 # -- two operands ---------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ def clz(x: Value) -> PrimExpr:
 @op_function
 def q_multiply_shift(x: Value, y: Value, q: Value, s: Value) -> PrimExpr:
     """Fixed-point product: `round(x * y * 2**-s)` of int32 values with `q` fraction bits."""
-    return construct.call_intrin("int32", "tir.q_multiply_shift", x, y, q, s)
+    return call("int32", "q_multiply_shift", x, y, q, s)
 
 
 @op_function
@@ -219,7 +219,7 @@ def q_multiply_shift_per_axis(
 ) -> PrimExpr:
     """`q_multiply_shift` with a left shift before and a right shift after the product."""
     args = (x, y, ls, rs, q, is_lshift_required, is_rshift_required)
-    return construct.call_intrin("int32", "tir.q_multiply_shift_per_axis", *args)
+    return call("int32", "q_multiply_shift_per_axis", *args)
 
 
 # -- limits ---------------------------------------------------------------------------------------

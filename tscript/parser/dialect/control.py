@@ -19,6 +19,7 @@ from tscript.ir.expr import (
     PrimExpr,
     Range,
     Reduce,
+    StringImm,
     Var,
 )
 from tscript.ir.expr import Let as LetNode
@@ -106,6 +107,8 @@ def undef() -> PrimExpr:
 def ret(val: Value) -> PrimExpr:
     """Return `val` from the function, as a statement."""
     e = convert(val)
+    if isinstance(e, StringImm):
+        raise TypeError("a kernel returns a number or a pointer, not a text")
     return call(e.dtype, "ret", e)
 
 

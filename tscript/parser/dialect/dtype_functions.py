@@ -9,6 +9,7 @@ import numpy as np
 from tscript.ir.construct import cast, const
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import PointerType, PrimExpr, PrimType, SizeVar, Type, Var
+from tscript.support.wording import require_kind
 
 SCALARS: Final = (
     *(f"int{b}" for b in (8, 16, 32, 64)),
@@ -78,6 +79,7 @@ class HandleFunction:
     ) -> Var:
         """A new pointer variable."""
         make = SizeVar if is_size_var else Var
+        require_kind(storage_scope, str, 'a storage scope is a text such as "shared"')
         if dtype is None:
             return make("", "handle")
         if isinstance(dtype, DtypeFunction):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tscript.ir.construct import convert, math_call
+from tscript.ir.construct import convert, match_lanes, math_call
 from tscript.ir.expr import Call, Op, PrimExpr
 from tscript.parser.dialect.values import Value, op_function
 
@@ -196,6 +196,7 @@ def ldexp(x: Value, n: Value) -> PrimExpr:
     value, exponent = convert(x), convert(n)
     if not value.dtype.is_float or not exponent.dtype.is_integer:
         raise TypeError(f"ldexp takes a float and an integer, not {value.dtype!s} and {exponent.dtype!s}")
+    value, exponent = match_lanes(value, exponent)
     return Call(value.dtype, Op.get("tir.ldexp"), (value, exponent))
 
 

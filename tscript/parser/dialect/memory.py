@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tscript.ir.buffer import Buffer
+from tscript.ir.construct import convert
 from tscript.ir.expr import BufferLoad, IntImm, PrimExpr
 from tscript.parser.dialect.values import Value, call, op_function
 
@@ -20,7 +21,10 @@ def address_of(obj: Value) -> PrimExpr:
 @op_function
 def isnullptr(ptr: Value) -> PrimExpr:
     """Whether a pointer is null."""
-    return call("bool", "isnullptr", ptr)
+    pointer = convert(ptr)
+    if not pointer.dtype.is_handle:
+        raise TypeError(f"T.isnullptr takes a pointer, not {pointer.dtype!s}")
+    return call("bool", "isnullptr", pointer)
 
 
 @op_function

@@ -15,6 +15,7 @@ from tscript.ir.expr import ExprLike, IterVar, PrimExpr, Range, SizeVar, Var
 from tscript.ir.index_map import IndexMap
 from tscript.parser.dialect.control import iter_var, reduce
 from tscript.parser.dialect.values import Value
+from tscript.support.wording import kind_of
 from tscript.target.target import Target
 
 
@@ -170,6 +171,10 @@ def CommReducer(
     lhs: Sequence[Var], rhs: Sequence[Var], result: Sequence[Value], identity_element: Sequence[Value]
 ) -> CommReducerNode:
     """An associative, commutative combination; `comm_reducer` makes one from a function."""
+    for side in (lhs, rhs):
+        for v in side:
+            if not isinstance(v, Var):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"the operands of T.CommReducer are variables, not {kind_of(v)}")
     return CommReducerNode(
         tuple(lhs), tuple(rhs), tuple(convert(r) for r in result), tuple(convert(e) for e in identity_element)
     )

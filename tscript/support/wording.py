@@ -1,0 +1,43 @@
+"""How messages call the things they speak of."""
+
+from __future__ import annotations
+
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
+
+
+def kind_of(value: object) -> str:
+    """What `value` is, with its article.
+
+    >>> kind_of(3), kind_of([]), kind_of(None), kind_of(len)
+    ('an int', 'a list', 'None', 'a function')
+    """
+    if value is None:
+        return "None"
+    if value is ...:
+        return "`...`"
+    if isinstance(value, ModuleType):
+        return "a module"
+    if isinstance(value, _FUNCTIONS):
+        return "a function"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    name = type(value).__name__
+    vowel = name[:1].lower() in "aeiou" or name.startswith("nd")
+    return f"{'an' if vowel else 'a'} {name}"
+
+
+def shown_int(value: int) -> str:
+    """The digits of `value`, or how many bits it has when they would fill the screen.
+
+    >>> shown_int(-12), shown_int(1 << 1000)
+    ('-12', 'an integer of 1001 bits')
+    """
+    return str(value) if value.bit_length() <= 256 else f"an integer of {value.bit_length()} bits"
+
+
+def require_kind(value: object, kinds: type | tuple[type, ...], demand: str) -> None:
+    """TypeError, with `demand` and what was given instead, unless `value` is an instance of `kinds`."""
+    if not isinstance(value, kinds):
+        raise TypeError(f"{demand}, not {kind_of(value)}")
