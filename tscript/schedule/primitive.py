@@ -1,0 +1,156 @@
+"""The wrapper of every primitive: arguments in, step recorded, errors told with the step they belong to.
+
+A primitive is a function `f(s: ScheduleCore, ...)` that checks everything before it changes anything, then
+calls `s.state.replace` once, and returns handles. `@primitive(kind)` makes it a descriptor: as an attribute
+of Schedule it is a method with the same signature (less `s`), which records an instruction of `kind`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from tscript.schedule.core import ScheduleCore
+from tscript.schedule.errors import ScheduleError
+from tscript.schedule.instruction import Instruction, InstructionKind, Outputs, Role
+from tscript.schedule.rv import BlockRV, LoopRV
+from tscript.schedule.sref import StmtSRef
+from tscript.schedule.trace import Trace
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Primitive(Generic[P, R]):
+    """A primitive as an attribute of Schedule."""
+
+    def __init__(self, kind: InstructionKind, function: Callable[Concatenate[Any, P], R]) -> None:
+        self.kind = kind
+        self.function = function
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+        self.__signature__ = inspect.Signature(parameters)
+        METHODS[kind.method] = self
+
+    @overload
+    def __get__(self, sch: None, owner: type) -> Primitive[P, R]: ...
+    @overload
+    def __get__(self, sch: ScheduleCore, owner: type) -> Callable[P, R]: ...
+    def __get__(self, sch: ScheduleCore | None, owner: type) -> Primitive[P, R] | Callable[P, R]:
+        if sch is None:
+            return self
+        return _Bound(self, sch)
+
+    def run(self, sch: ScheduleCore, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Carry out the step on a schedule and record it."""
+        try:
+            bound = self.__signature__.bind(*args, **kwargs)
+        except TypeError as e:
+            raise TypeError(f"sch.{self.__name__}: {e}; its signature is {self.__name__}{self.__signature__}") from None
+        bound.apply_defaults()
+        values: dict[str, Any] = dict(bound.arguments)
+        for a in self.kind.input_args:
+            if a.role is Role.INPUT and isinstance(values[a.name], str) and "block" in a.name:
+                values[a.name] = _block_named(sch, values[a.name])
+            elif a.role is Role.INPUT and isinstance(values[a.name], str) and a.name == "loop":
+                values[a.name] = _loop_named(sch, values[a.name])
+        return self._step(sch, values)
+
+    def _step(self, sch: ScheduleCore, values: dict[str, Any]) -> Any:
+        sch.decision, sch.recorded = None, {}
+        sch.state.step = len(sch.trace.insts) if sch.trace is not None else -1
+        variadic = next((p.name for p in self.__signature__.parameters.values() if p.kind is p.VAR_POSITIONAL), None)
+        rest = {k: v for k, v in values.items() if k != variadic}
+        try:
+            if variadic is not None:
+                result: Any = self.function(sch, *values[variadic], **rest)  # pyright: ignore[reportCallIssue]
+            else:
+                result = self.function(sch, **rest)  # pyright: ignore[reportCallIssue]
+        except ScheduleError as e:
+            if not e.primitive:
+                e.primitive, e.module = self.__name__, sch.state.mod.replace(functions=sch.state.mod.functions)
+                e.render_level = sch.error_render_level
+            raise
+        if sch.state.debug_mask:
+            sch.state.verify()
+        if sch.trace is not None:
+            _record(sch.trace, self.kind, {**values, **sch.recorded}, result, sch.decision)
+        return result
+
+
+METHODS: dict[str, Primitive[..., Any]] = {}
+"""Every primitive, by the name of its method."""
+
+
+class _Bound(Generic[P, R]):
+    """A primitive of one schedule."""
+
+    def __init__(self, primitive: Primitive[P, R], sch: ScheduleCore) -> None:
+        self._primitive = primitive
+        self._sch = sch
+        self.__doc__ = primitive.__doc__
+        self.__name__ = primitive.__name__
+        self.__signature__ = primitive.__signature__
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._primitive.run(self._sch, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.__name__}{self.__signature__}>"
+
+
+def primitive(kind: InstructionKind) -> Callable[[Callable[Concatenate[ScheduleCore, P], R]], Primitive[P, R]]:
+    """Make a function the primitive of an instruction kind."""
+
+    def wrap(function: Callable[Concatenate[ScheduleCore, P], R]) -> Primitive[P, R]:
+        return Primitive(kind, function)
+
+    return wrap
+
+
+def _record(trace: Trace, kind: InstructionKind, values: dict[str, Any], result: Any, decision: Any) -> None:
+    inputs, attrs = kind.pack(values)
+    trace.append(Instruction(kind, inputs, attrs, outputs_of(kind, result)), decision)
+
+
+def outputs_of(kind: InstructionKind, result: Any) -> list[Any]:
+    """The handles that a step gives, as a list."""
+    if kind.outputs is Outputs.NONE:
+        return []
+    return [result] if kind.outputs is Outputs.ONE else list(result)
+
+
+def run_instruction(
+    sch: ScheduleCore, inst: Instruction, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> list[Any]:
+    """Carry out a recorded step with other inputs; its outputs."""
+    kind = inst.kind
+    values = kind.unpack(inputs, attrs)
+    if kind.has_decision:
+        values["decision"] = decision
+    found = METHODS[kind.method]
+    return outputs_of(kind, found._step(sch, values))  # pyright: ignore[reportPrivateUsage]
+
+
+def _block_named(sch: ScheduleCore, name: str) -> BlockRV:
+    """A block given by name: found by a step of its own, as if the user had written it."""
+    return METHODS["get_block"].run(sch, (name,), {})
+
+
+def _loop_named(sch: ScheduleCore, name: str) -> LoopRV:
+    """A loop given by the name of its variable: found through the first block below it."""
+    _, root = sch.function_root(None)
+    hits: dict[StmtSRef, tuple[StmtSRef, int]] = {}
+    known: dict[str, None] = {}
+    for below in sch.state.blocks_below(root):
+        for i, loop in enumerate(sch.state.loops_of(below)):
+            known[loop.loop.loop_var.name] = None
+            if loop.loop.loop_var.name == name:
+                hits.setdefault(loop, (below, i))
+    if len(hits) != 1:
+        count = "no loop is" if not hits else f"{len(hits)} loops are"
+        raise ScheduleError(f"{count} called {name!r}", [h.loop for h in hits], f"the loops are {', '.join(known)}")
+    ((block, index),) = hits.values()
+    return METHODS["get_loops"].run(sch, (_block_named(sch, block.block.name_hint),), {})[index]

@@ -1,0 +1,170 @@
+"""`Schedule`: a program, and the steps that transform it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tscript.ir.expr import GlobalVar, PrimExpr
+from tscript.ir.function import IRModule, PrimFunc
+from tscript.ir.stmt import Block, For
+from tscript.schedule.core import ScheduleCore
+from tscript.schedule.instruction import Instruction
+from tscript.schedule.primitive import run_instruction
+from tscript.schedule.primitives import queries
+from tscript.schedule.rv import RV, BlockRV, LoopRV
+from tscript.schedule.sref import StmtSRef
+
+_MASKS = {"none": 0, "all": 3}
+_LEVELS = ("detail", "fast", "none")
+
+
+class Schedule(ScheduleCore):
+    """A module under transformation. Each primitive checks that it may be applied, changes the program, and is
+    recorded in `trace`.
+
+    `mod` is a module or a function; `seed` makes sampling repeatable (1 to 2147483647). `debug_mask` "all"
+    checks the bookkeeping after every step; `error_render_level` is "detail", "fast" or "none";
+    `enable_check=False` leaves out the checks that experts may want to skip.
+    """
+
+    def __init__(
+        self,
+        mod: IRModule | PrimFunc,
+        *,
+        seed: int | None = None,
+        debug_mask: str | int = "none",
+        error_render_level: str = "detail",
+        enable_check: bool = True,
+    ) -> None:
+        super().__init__(
+            _as_module(mod), _checked_seed(seed), _mask(debug_mask), _level(error_render_level), enable_check
+        )
+
+    @staticmethod
+    def _create_non_traced(mod: IRModule | PrimFunc, **options: Any) -> Schedule:
+        """A schedule that records nothing: its `trace` is None."""
+        sch = Schedule(mod, **options)
+        sch.trace = None
+        return sch
+
+    @property
+    def mod(self) -> IRModule:
+        """The program as it is now."""
+        now = self.state.mod
+        return now.replace(functions={**now.functions})
+
+    def work_on(self, func_name: str) -> None:
+        """Choose the function that names of blocks and loops refer to."""
+        self.func_working_on = self.state.mod.get_global_var(func_name)
+
+    def copy(self) -> Schedule:
+        """An independent schedule of the same program; handles are valid in both."""
+        other = Schedule(
+            self.mod,
+            debug_mask=self.state.debug_mask,
+            error_render_level=self.error_render_level,
+            enable_check=self.enable_check,
+        )
+        other.state, mapping = self.state.copy()
+        other.symbols = {rv: mapping.get(v, v) if isinstance(v, StmtSRef) else v for rv, v in self.symbols.items()}
+        other.trace = None if self.trace is None else self.trace.copy()
+        other.rng.seed(self.fork_seed())
+        name = self.func_working_on
+        other.func_working_on = name if name is None else other.state.mod.get_global_var(name.name_hint)
+        return other
+
+    def seed(self, seed: int) -> None:
+        """Start the random numbers anew; -1 takes a seed from the operating system."""
+        self.rng.seed(seed)
+
+    def fork_seed(self) -> int:
+        """A seed for another schedule; this one's random numbers move on."""
+        return self.rng.fork()
+
+    def get(self, rand_var_or_sref: RV | PrimExpr | StmtSRef) -> Block | For | int | None:
+        """The block, loop or number that a handle stands for now. ValueError for one that is gone."""
+        if isinstance(rand_var_or_sref, StmtSRef):
+            return rand_var_or_sref.stmt
+        if isinstance(rand_var_or_sref, (BlockRV, LoopRV)):
+            return self.block_or_loop(rand_var_or_sref).stmt
+        return self.integer(rand_var_or_sref)
+
+    def get_sref(self, rand_var_or_stmt: BlockRV | LoopRV | Block | For) -> StmtSRef:
+        """The reference behind a handle, or of a statement of the program."""
+        if isinstance(rand_var_or_stmt, (Block, For)):
+            found = self.state.stmt2ref.get(rand_var_or_stmt)
+            if found is None:
+                raise ValueError("the statement is not part of this schedule's program")
+            return found
+        return self.block_or_loop(rand_var_or_stmt)
+
+    def remove_rv(self, rand_var: RV) -> None:
+        """Forget a handle. IndexError for one that is not known."""
+        if rand_var not in self.symbols:
+            raise IndexError(f"{rand_var!r} is no handle of this schedule")
+        del self.symbols[rand_var]
+
+    def run_instruction(
+        self, inst: Instruction, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+    ) -> list[Any]:
+        """Carry out a recorded step with other inputs; its outputs."""
+        return run_instruction(self, inst, inputs, attrs, decision)
+
+    def show(self, *args: Any, **options: Any) -> None:
+        """Print the program, then the trace."""
+        self.mod.show(*args, **options)
+        if self.trace is not None:
+            self.trace.show(*args[:1])
+
+    def _repr_html_(self) -> str:
+        return self.mod._repr_html_()  # pyright: ignore[reportPrivateUsage]
+
+    # -- primitives -------------------------------------------------------------------------------
+
+    get_block = queries.get_block
+    get_loops = queries.get_loops
+    get_child_blocks = queries.get_child_blocks
+    get_producers = queries.get_producers
+    get_consumers = queries.get_consumers
+    get_output_blocks = queries.get_output_blocks
+
+    # The newer spelling.
+    get_sblock = queries.get_block
+
+
+def _as_module(mod: IRModule | PrimFunc) -> IRModule:
+    if isinstance(mod, PrimFunc):
+        return IRModule({"main": mod})
+    if isinstance(mod, IRModule):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return mod
+    raise TypeError(f"a schedule is made of a function or a module, not of {mod!r}")
+
+
+def _checked_seed(seed: int | None) -> int:
+    if seed is None:
+        return -1
+    if isinstance(seed, bool) or not isinstance(seed, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"a seed is an integer, not {seed!r}")
+    if not 1 <= seed <= 2147483647:
+        raise ValueError(f"a seed lies between 1 and 2147483647, unlike {seed}")
+    return seed
+
+
+def _mask(mask: str | int) -> int:
+    if isinstance(mask, str):
+        if mask not in _MASKS:
+            raise ValueError(f"debug_mask is 'none', 'all' or a number, not {mask!r}")
+        return _MASKS[mask]
+    if not isinstance(mask, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"debug_mask is 'none', 'all' or a number, not {mask!r}")
+    return int(mask)
+
+
+def _level(level: str) -> str:
+    if level not in _LEVELS:
+        raise ValueError(f"error_render_level is 'detail', 'fast' or 'none', not {level!r}")
+    return level
+
+
+__all__ = ["GlobalVar", "Schedule"]

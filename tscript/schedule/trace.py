@@ -1,0 +1,173 @@
+"""The record of a schedule: instructions and decisions, printable, storable, replayable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from tscript.ir.base import Scriptable
+from tscript.ir.expr import PrimExpr, Var
+from tscript.ir.functor import post_order_visit, substitute
+from tscript.schedule.instruction import Instruction
+from tscript.schedule.rv import BlockRV, LoopRV
+from tscript.schedule.trace_text import (
+    input_from_json,
+    instruction_json,
+    instruction_text,
+    kind_of_json,
+    name_outputs,
+)
+
+Decide = Callable[[Instruction, list[Any], list[Any], Any], Any]
+
+
+class Replayable(Protocol):
+    """What a trace is replayed onto: a schedule."""
+
+    def run_instruction(
+        self, inst: Instruction, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+    ) -> list[Any]:
+        """Carry out an instruction with other inputs; its outputs."""
+        ...
+
+
+class Trace(Scriptable):
+    """Instructions in order, with the decisions of those that sample.
+
+    `print(trace)` is a Python function that, called with a fresh schedule of the same program, does the same.
+    """
+
+    def __init__(self, insts: Sequence[Instruction] = (), decisions: Mapping[Instruction, Any] | None = None) -> None:
+        self.insts: list[Instruction] = list(insts)
+        self.decisions: dict[Instruction, Any] = dict(decisions or {})
+
+    def get_decision(self, inst: Instruction) -> Any:
+        """What an instruction decided, or None."""
+        return self.decisions.get(inst)
+
+    def append(self, inst: Instruction, decision: Any = None) -> None:
+        """Add an instruction at the end."""
+        self.insts.append(inst)
+        if decision is not None:
+            self.decisions[inst] = decision
+
+    def pop(self) -> Instruction | None:
+        """Take the last instruction away, with its decision; None when there is none."""
+        if not self.insts:
+            return None
+        inst = self.insts.pop()
+        self.decisions.pop(inst, None)
+        return inst
+
+    def copy(self) -> Trace:
+        """An independent trace of the same instructions."""
+        return Trace(self.insts, self.decisions)
+
+    def _kept(self, remove_postproc: bool) -> list[Instruction]:
+        if not remove_postproc:
+            return self.insts
+        cut = next((i for i, inst in enumerate(self.insts) if inst.kind.is_postproc), len(self.insts))
+        return self.insts[:cut]
+
+    # -- forms ----------------------------------------------------------------------------------
+
+    def as_python(self, remove_postproc: bool = False) -> list[str]:
+        """The lines of the body of the printed function."""
+        insts = self._kept(remove_postproc)
+        names = name_outputs(insts)
+        return [instruction_text(i, names, self.decisions.get(i)) for i in insts]
+
+    def script(self, **options: Any) -> str:
+        """The whole function as text; the only option is `remove_postproc`."""
+        lines = self.as_python(bool(options.get("remove_postproc", False))) or ["pass"]
+        head = ["# from tvm import tir", "def apply_trace(sch: tir.Schedule) -> None:"]
+        return "\n".join([*head, *("  " + line for line in lines)])
+
+    def as_json(self, remove_postproc: bool = False) -> list[Any]:
+        """`[instructions, decisions]`, of lists, numbers and text."""
+        insts = self._kept(remove_postproc)
+        names = name_outputs(insts)
+        decisions = [[k, self.decisions[i]] for k, i in enumerate(insts) if i in self.decisions]
+        return [[instruction_json(i, names) for i in insts], decisions]
+
+    # -- derived traces -------------------------------------------------------------------------
+
+    def with_decision(self, inst: Instruction, decision: Any, remove_postproc: bool) -> Trace:
+        """The same instructions with one decision changed."""
+        insts = self._kept(remove_postproc)
+        decisions = {i: self.decisions[i] for i in insts if i in self.decisions}
+        decisions[inst] = decision
+        return Trace(insts, decisions)
+
+    def simplified(self, remove_postproc: bool) -> Trace:
+        """Without the instructions that change nothing and whose handles nothing uses."""
+        used: dict[Any, None] = {}
+        kept: list[Instruction] = []
+        for inst in reversed(self._kept(remove_postproc)):
+            if inst.kind.is_pure and not any(o in used for o in inst.outputs if o is not None):
+                continue
+            kept.append(inst)
+            for value in inst.input_handles():
+                if isinstance(value, (BlockRV, LoopRV)):
+                    used[value] = None
+                elif isinstance(value, PrimExpr):
+                    post_order_visit(value, lambda n: used.__setitem__(n, None) if isinstance(n, Var) else None)
+        kept.reverse()
+        return Trace(kept, {i: self.decisions[i] for i in kept if i in self.decisions})
+
+    # -- replay ---------------------------------------------------------------------------------
+
+    def apply_to_schedule(
+        self, sch: Replayable, remove_postproc: bool, decision_provider: Decide | None = None
+    ) -> None:
+        """Do the instructions on another schedule.
+
+        `decision_provider(inst, inputs, attrs, decision)` may give another decision. Raises IndexError for an
+        input that no earlier instruction gives, and whatever an instruction raises.
+        """
+        mapped: dict[Any, Any] = {}
+        for inst in self._kept(remove_postproc):
+            inputs = [_mapped(v, mapped) for v in inst.inputs]
+            decision = self.decisions.get(inst)
+            if decision_provider is not None:
+                decision = decision_provider(inst, inputs, inst.attrs, decision)
+            outputs = sch.run_instruction(inst, inputs, inst.attrs, decision)
+            for old, new in zip(inst.outputs, outputs, strict=True):
+                if old is not None:
+                    mapped[old] = new
+
+    @staticmethod
+    def apply_json_to_schedule(json_obj: Any, sch: Replayable) -> None:
+        """Do the instructions of a JSON form on a schedule. ValueError for what is no such form."""
+        if not (isinstance(json_obj, (list, tuple)) and len(json_obj) == 2):  # pyright: ignore[reportUnknownArgumentType]
+            raise ValueError("a trace in JSON is [instructions, decisions]")
+        records, decided = json_obj  # pyright: ignore[reportUnknownVariableType]
+        if not (isinstance(records, list) and isinstance(decided, list)):
+            raise ValueError("a trace in JSON is [instructions, decisions]")
+        decisions: dict[int, Any] = {}
+        for pair in decided:  # pyright: ignore[reportUnknownVariableType]
+            if not (isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], int)):  # pyright: ignore[reportUnknownArgumentType]
+                raise ValueError(f"a decision is [instruction number, value], not {pair!r}")
+            decisions[pair[0]] = pair[1]
+        handles: dict[str, Any] = {}
+        for k, record in enumerate(records):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            kind, inputs, attrs, outputs = kind_of_json(record)
+            inst = Instruction(kind, [input_from_json(v, handles) for v in inputs], attrs)
+            made = sch.run_instruction(inst, inst.inputs, attrs, decisions.get(k))
+            if len(made) != len(outputs):
+                raise ValueError(
+                    f"instruction {k} ({kind.name}) gives {len(made)} handles, but {len(outputs)} are named"
+                )
+            handles.update({name: rv for name, rv in zip(outputs, made, strict=True) if rv is not None})
+
+
+def _mapped(value: Any, mapped: Mapping[Any, Any]) -> Any:
+    if isinstance(value, (BlockRV, LoopRV)):
+        if value not in mapped:
+            raise IndexError(f"{value!r} is used before any instruction gives it")
+        return mapped[value]
+    if isinstance(value, (list, tuple)):
+        return [_mapped(v, mapped) for v in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, PrimExpr):
+        return substitute(value, {k: v for k, v in mapped.items() if isinstance(k, Var) and isinstance(v, PrimExpr)})
+    return value

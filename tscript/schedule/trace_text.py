@@ -1,0 +1,234 @@
+"""A trace as Python text and as JSON, and back from JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from tscript.ir import expr as ex
+from tscript.ir.base import FrozenDict
+from tscript.ir.construct import const
+from tscript.ir.expr import FloatImm, IntImm, PrimExpr, StringImm, Var
+from tscript.ir.functor import substitute
+from tscript.schedule.instruction import Arg, Instruction, InstructionKind, Outputs, Role
+from tscript.schedule.rv import BlockRV, LoopRV
+
+Names = dict[Any, str]
+
+
+def name_outputs(instructions: Sequence[Instruction]) -> Names:
+    """A name for each handle: `b`, `l` or `v` with one running number; `_` for a number that is left open."""
+    names: Names = {}
+    count = 0
+    for inst in instructions:
+        for out in inst.outputs:
+            if out is not None:
+                prefix = "b" if isinstance(out, BlockRV) else "l" if isinstance(out, LoopRV) else "v"
+                names[out] = f"{prefix}{count}"
+            count += 1
+    return names
+
+
+# -- Python ---------------------------------------------------------------------------------------
+
+
+def instruction_text(inst: Instruction, names: Names, decision: Any) -> str:
+    """One line: `l1, l2 = sch.split(loop=l0, ...)`."""
+    values = inst.kind.unpack(inst.inputs, inst.attrs)
+    parts: list[str] = []
+    for a in inst.kind.args:
+        value = values[a.name]
+        if a.role is Role.INPUTS and not a.is_list:
+            parts.extend(value_text(v, names) for v in value)
+            continue
+        if not a.if_empty and not value:
+            continue
+        text = _flag_text(value) if a.is_flag else value_text(value, names)
+        parts.append(f"{a.name}={text}" if a.keyword else text)
+    if decision is not None:
+        parts.append(f"decision={value_text(decision, names)}")
+    left = _outputs_text(inst, names)
+    return f"{left}sch.{inst.kind.method}({', '.join(parts)})"
+
+
+def _outputs_text(inst: Instruction, names: Names) -> str:
+    if inst.kind.outputs is Outputs.NONE or not inst.outputs:
+        return ""
+    out = [names[o] if o is not None else "_" for o in inst.outputs]
+    if inst.kind.outputs is Outputs.ONE:
+        return f"{out[0]} = "
+    return f"{', '.join(out)}{',' if len(out) == 1 else ''} = "
+
+
+def _flag_text(value: Any) -> str:
+    return "True" if value else "False"
+
+
+def value_text(value: Any, names: Names) -> str:
+    """An argument as Python text that means it."""
+    if value is None:
+        return "None"
+    if isinstance(value, (BlockRV, LoopRV, Var)) and value in names:
+        return names[value]
+    if isinstance(value, bool):
+        return _flag_text(value)
+    if isinstance(value, (int, IntImm)):
+        # A bool annotation is kept, and printed, as the number it is.
+        return str(int(value))
+    if isinstance(value, (float, FloatImm)):
+        return _float_text(float(value))
+    if isinstance(value, (str, StringImm)):
+        return _quoted(value if isinstance(value, str) else value.value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(value_text(v, names) for v in value) + "]"  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, Mapping):
+        pairs: list[tuple[str, Any]] = sorted(value.items())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return "{" + ", ".join(f"{_quoted(k)}: {value_text(v, names)}" for k, v in pairs) + "}"
+    if isinstance(value, PrimExpr):
+        return str(substitute(value, {v: Var(n, v.dtype) for v, n in names.items() if isinstance(v, Var)}))
+    return str(value)
+
+
+def _float_text(value: float) -> str:
+    text = f"{value:.17g}"
+    return text if re.search(r"[.en]", text) else text + ".0"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+# -- JSON -----------------------------------------------------------------------------------------
+
+
+def instruction_json(inst: Instruction, names: Names) -> list[Any]:
+    """`[kind, inputs, attrs, outputs]`."""
+    values = inst.kind.unpack(inst.inputs, inst.attrs)
+    inputs, _ = inst.kind.pack({a.name: _input_json(values[a.name], a, names) for a in inst.kind.args})
+    attrs = [_attr_json(values[a.name], a) for a in inst.kind.attr_args]
+    return [inst.kind.name, inputs, attrs, [names[o] if o is not None else "_" for o in inst.outputs]]
+
+
+def _input_json(value: Any, arg: Arg, names: Names) -> Any:
+    if arg.role is Role.INPUTS:
+        return [input_value_json(v, names) for v in value]
+    return input_value_json(value, names)
+
+
+def input_value_json(value: Any, names: Names) -> Any:
+    """An input: handles are their names, text has quotes of its own, a missing one is "None"."""
+    if value is None:
+        return "None"
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, (list, tuple)):
+        return [input_value_json(v, names) for v in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, (BlockRV, LoopRV, Var)):
+        return names[value]
+    if isinstance(value, PrimExpr) and not isinstance(value, (IntImm, FloatImm, StringImm)):
+        return value_text(value, names)
+    return _attr_json(value, None)
+
+
+def _attr_json(value: Any, arg: Arg | None) -> Any:
+    if arg is not None and arg.is_flag:
+        return int(bool(value))
+    if isinstance(value, IntImm):
+        return value.value
+    if isinstance(value, FloatImm):
+        return value.value
+    if isinstance(value, StringImm):
+        return value.value
+    if isinstance(value, (list, tuple)):
+        return [_attr_json(v, None) for v in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, Mapping):
+        return {str(k): _attr_json(v, None) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return value
+
+
+def input_from_json(value: Any, handles: Mapping[str, Any]) -> Any:
+    """An input as it was recorded. ValueError for the name of a handle that nothing gives."""
+    if isinstance(value, str):
+        if len(value) >= 2 and value[0] == value[-1] == '"':
+            return value[1:-1]
+        if value == "None":
+            return None
+        if value in handles:
+            return handles[value]
+        return _expression(value, handles)
+    if isinstance(value, list):
+        return [input_from_json(v, handles) for v in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, dict):
+        return FrozenDict(value)  # pyright: ignore[reportUnknownArgumentType]
+    return value
+
+
+def _expression(text: str, handles: Mapping[str, Any]) -> PrimExpr:
+    """Arithmetic on sampled integers, as `v0 * 4 + v1`, read by our own walk: nothing is evaluated."""
+    import_error = f"the trace refers to {text!r}, which nothing before it gives"
+    tokens = re.findall(r"[A-Za-z_]\w*|\d+|//|[-+*%()]", text)
+    if "".join(tokens) != re.sub(r"\s", "", text) or not tokens:
+        raise ValueError(import_error)
+    reader = _Reader(tokens, handles, import_error)
+    result = reader.sum()
+    if reader.tokens:
+        raise ValueError(import_error)
+    return result
+
+
+class _Reader:
+    """Recursive descent over `+ - * // %`, parentheses, numbers and handles."""
+
+    def __init__(self, tokens: list[str], handles: Mapping[str, Any], error: str) -> None:
+        self.tokens = tokens
+        self.handles = handles
+        self.error = error
+
+    def sum(self) -> PrimExpr:
+        """Terms joined by + and -."""
+        result = self.product()
+        while self.tokens and self.tokens[0] in "+-":
+            sign = self.tokens.pop(0)
+            right = self.product()
+            result = ex.Add(result, right) if sign == "+" else ex.Sub(result, right)
+        return result
+
+    def product(self) -> PrimExpr:
+        """Factors joined by * // and %."""
+        result = self.atom()
+        while self.tokens and self.tokens[0] in ("*", "//", "%"):
+            sign = self.tokens.pop(0)
+            right = self.atom()
+            result = {"*": ex.Mul, "//": ex.FloorDiv, "%": ex.FloorMod}[sign](result, right)
+        return result
+
+    def atom(self) -> PrimExpr:
+        """A number, a handle, or something in parentheses."""
+        token = self.tokens.pop(0) if self.tokens else ""
+        if token == "(":
+            inner = self.sum()
+            if not self.tokens or self.tokens.pop(0) != ")":
+                raise ValueError(self.error)
+            return inner
+        if token == "-":
+            return const(-int(self.tokens.pop(0))) if self.tokens and self.tokens[0].isdigit() else self.fail()
+        if token.isdigit():
+            return const(int(token))
+        found = self.handles.get(token)
+        return found if isinstance(found, Var) else self.fail()
+
+    def fail(self) -> PrimExpr:
+        """Refuse the text."""
+        raise ValueError(self.error)
+
+
+def kind_of_json(record: Any) -> tuple[InstructionKind, list[Any], list[Any], list[str]]:
+    """The parts of an instruction record. ValueError for what is none."""
+    if not (isinstance(record, list) and len(record) == 4 and isinstance(record[0], str)):  # pyright: ignore[reportUnknownArgumentType]
+        raise ValueError(f"an instruction is [kind, inputs, attributes, outputs], not {record!r}")
+    parts = cast("list[Any]", record)
+    if not all(isinstance(part, list) for part in parts[1:]):
+        raise ValueError(f"the parts of instruction {parts[0]} are lists")
+    return InstructionKind.get(parts[0]), parts[1], parts[2], parts[3]
