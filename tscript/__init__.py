@@ -26,7 +26,7 @@ from tscript.parser import default_vars
 
 if TYPE_CHECKING:
     from tscript import driver, interp, nd, runtime, target, te, testing
-    from tscript.driver import build, lower
+    from tscript.driver import build, compile, lower
     from tscript.runtime import cpu, cuda, device, load_module
 
 __version__ = "0.1.0"
@@ -34,6 +34,7 @@ __version__ = "0.1.0"
 # Loaded when first asked for: name -> (module, name in it; None for the module itself).
 _LAZY: Final[dict[str, tuple[str, str | None]]] = {
     "build": ("tscript.driver", "build"),
+    "compile": ("tscript.driver", "compile"),
     "cpu": ("tscript.runtime", "cpu"),
     "cuda": ("tscript.runtime", "cuda"),
     "device": ("tscript.runtime", "device"),
@@ -78,6 +79,6 @@ sys.modules[__name__].__class__ = _Face
 default_vars["tscript"] = default_vars["tvm"] = sys.modules[__name__]
 
 __all__ = [
-    "DiagnosticError", "IRModule", "__version__", "build", "cpu", "cuda", "device", "driver", "error", "interp", "ir",
-    "load_module", "lower", "nd", "printer", "runtime", "script", "target", "te", "testing", "tir",
+    "DiagnosticError", "IRModule", "__version__", "build", "compile", "cpu", "cuda", "device", "driver", "error",
+    "interp", "ir", "load_module", "lower", "nd", "printer", "runtime", "script", "target", "te", "testing", "tir",
 ]  # fmt: skip

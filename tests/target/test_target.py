@@ -66,7 +66,8 @@ def test_values_that_hold_spaces_and_quotes_survive_printing() -> None:
 def test_every_kind_reads_back_from_its_three_forms(kind: str) -> None:
     values = {"int": 3, "str": "x", "bool": True, "list": ["+a", "-b"], "targets": ["llvm", "cuda -arch=sm_80"]}
     options = {k: values[v] for k, v in KINDS[kind].options.items() if k != "from_device"}
-    t = Target({"kind": kind, **options, **({"arch": "sm_75"} if "arch" in options else {})})
+    special = {"arch": "sm_75", "vector-width": 256}
+    t = Target({"kind": kind, **options, **{k: v for k, v in special.items() if k in options}})
     assert Target(str(t)) == t == Target(t.to_json()) == Target(t.export())
     assert set(options) - {"tag", "keys"} == set(t.attrs)
     assert t.get_kind_attr("device_type") == KINDS[kind].device_type == DEVICE_CODES[KINDS[kind].device]
@@ -255,6 +256,7 @@ def test_a_tag_can_be_changed_and_registered() -> None:
         ("llvm -num-cores=four", "takes a value of type int, not 'four'"),
         ("llvm -num-cores=4.5", "takes a value of type int, not '4.5'"),
         ("llvm -num-cores=0", "'num-cores' .* is '0', but there is at least 1 core"),
+        ("llvm -vector-width=100", "vectors have 64, 128, 256 or 512 bits"),
         ("llvm -opt-level=4", "levels are 0, 1, 2 and 3"),
         ("llvm -mattr=avx2", r"'avx2' neither switches a feature on \(\+avx2\) nor off \(-avx2\)"),
         ("llvm -fast-math=maybe", "takes a value of type bool, not 'maybe'"),

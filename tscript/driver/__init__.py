@@ -1,5 +1,6 @@
 """From programs to functions that run: lowering, code generation and the runtime, joined."""
 
 from tscript.driver.compile import build, lower
+from tscript.driver.executable import Executable, compile
 
-__all__ = ["build", "lower"]
+__all__ = ["Executable", "build", "compile", "lower"]

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import importlib
+import warnings
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from tscript.codegen.abi import KernelAbi
 from tscript.driver.dump import dump_native, function_dump
+from tscript.driver.programs import Program, TargetLike, bind_targets, require_cpu, target_of
 from tscript.ir.expr import IntImm
 from tscript.ir.function import IRModule, PrimFunc
-from tscript.lower.pipeline import CPU_PIPELINE, Watch, lower_module
+from tscript.lower.pipeline import CPU_PIPELINE, Pass, Watch, lower_module
 from tscript.runtime.fastcall import is_available
 from tscript.runtime.function import CompiledFunction
 from tscript.runtime.module import Module
+from tscript.runtime.unavailable import UnavailableFunction
 from tscript.support.config import current
-from tscript.support.errors import BuildError
+from tscript.target.detect import host_processor
+from tscript.target.processors import PROCESSORS
 from tscript.target.target import Target
 
-TargetLike = str | dict[str, Any] | Target | None
 _OPT_LEVEL: Final = 3
 
 
@@ -33,69 +37,120 @@ class _Backend(Protocol):
         ...
 
 
+class _Processors(Protocol):
+    """What the back end knows about CPUs."""
+
+    def require_processor(self, target: Target) -> None:
+        """Raise BuildError for a CPU without code."""
+        ...
+
+    def features_of(self, target: Target) -> list[str]:
+        """Features switched on and off."""
+        ...
+
+    def ineffective_options(self, target: Target) -> list[str]:
+        """Options that change nothing."""
+        ...
+
+
+def _processors() -> _Processors:
+    return importlib.import_module("tscript.codegen.llvm.processors")  # pyright: ignore[reportReturnType]
+
+
 def _backend() -> _Backend:
     # LLVM is large: a program that only prints or interprets must not load it.
     return importlib.import_module("tscript.codegen.llvm.module")  # pyright: ignore[reportReturnType]
 
 
-def as_target(target: TargetLike) -> Target:
-    """The target meant: the argument, else the current one, else this machine's CPU."""
-    return Target(target) if target is not None else Target.current() or Target("llvm")
-
-
-def as_module(program: IRModule | PrimFunc) -> IRModule:
-    """A module, or a function as a module of its own. Raises TypeError for anything else."""
-    if isinstance(program, IRModule):
-        return program
-    if isinstance(program, PrimFunc):  # pyright: ignore[reportUnnecessaryIsInstance]
-        public = program if "global_symbol" in program.attrs else program.with_attr("global_symbol", "main")
-        return IRModule.from_expr(public)
-    mod = getattr(program, "mod", None)
-    if isinstance(mod, IRModule):
-        return mod
-    raise TypeError(
-        f"a {type(program).__name__} cannot be built; pass a function made by @T.prim_func, a module made by "
-        "@I.ir_module, or a schedule"
-    )
-
-
-def lower(program: IRModule | PrimFunc, target: TargetLike = None, *, watch: Watch | None = None) -> IRModule:
+def lower(
+    program: Program, target: TargetLike = None, *, name: str | None = None, watch: Watch | None = None
+) -> IRModule:
     """The program as plain loops over flat memory, as the back end of `target` takes it.
 
-    `watch(name, func)` is called after each pass. Raises LoweringError for what has no such form.
+    Takes programs and targets in the forms of `build`. `watch(name, func)` is called after each pass. Raises
+    LoweringError for what has no such form.
     """
-    _require_cpu(as_target(target))
-    return _lower(as_module(program), watch)
+    mod, main = bind_targets(program, target, None, name)
+    require_cpu(mod, main)
+    return _lower(mod, CPU_PIPELINE, watch)
 
 
-def build(program: IRModule | PrimFunc, target: TargetLike = None) -> Module:
-    """Compile a function or module into machine code.
+def build(
+    program: Program,
+    target: TargetLike = None,
+    *,
+    target_host: TargetLike = None,
+    name: str | None = None,
+    pipeline: str | Sequence[Pass] | None = "default",
+) -> Module:
+    """Compile a function, a module, or several of them into machine code.
 
-    `lib = build(mod, target="llvm")`, then `lib["name"](a, b, c)`. Functions without `global_symbol` are
-    private: others of the module can call them. May be called from several threads.
+    `program` is a function, an `IRModule`, a schedule, a list of these, or a dict of targets to these, whose
+    functions then lie in one module. `target` is text, a dict or a `Target`; without it the innermost
+    `with target:` counts, else this machine's CPU. A function with an attribute `target` is compiled for that
+    one. `target_host` replaces the host of the target, `name` the name of a single function, and `pipeline`
+    the passes of lowering.
 
-    Raises LoweringError or BuildError for a program that has no native form, ValueError for a bad target.
+    Functions without `global_symbol` are private: others of the module can call them. The entry function, which
+    `lib(...)` calls, is the only public one, else the one marked `tir.is_entry_func`, else `main`. May be
+    called from several threads.
+
+    Raises LoweringError or BuildError for a program that has no native form, ValueError for a bad target or
+    pipeline and for names that clash, TypeError for what is no program.
+
+    >>> import numpy as np
+    >>> from tscript.script import tir as T
+    >>> @T.prim_func
+    ... def add(A: T.Buffer((2,), "int32")):
+    ...     A[0] = A[0] + A[1]
+    >>> a = np.array([3, 4], "int32")
+    >>> build(add, "llvm -opt-level=1", name="add_up")["add_up"](a)
+    >>> a.tolist()
+    [7, 4]
     """
-    where = as_target(target)
-    _require_cpu(where)
-    mod = as_module(program)
+    passes = _passes(pipeline)
+    mod, main = bind_targets(program, target, target_host, name)
+    require_cpu(mod, main)
+    targets = {v.name_hint: target_of(f, main) for v, f in mod.functions.items()}
+    processors = _processors()
+    for t in dict.fromkeys([main, *targets.values()]):
+        processors.require_processor(t)
+        idle = processors.ineffective_options(t)
+        if idle:
+            warnings.warn(f"these options of the target change nothing yet: -{', -'.join(idle)}", stacklevel=2)
     backend = _backend()
-    code = backend.emit_module(_lower(mod), is_available())
-    level = int(where.get_attr("opt-level", _OPT_LEVEL))
-    compiled = backend.CompiledModule(code, where.mcpu, where.mattr, level)
+    code = backend.emit_module(_lower(mod, passes), is_available())
+    level = int(next(iter(targets.values()), main).get_attr("opt-level", _OPT_LEVEL))
+    compiled = backend.CompiledModule(code, main.mcpu, processors.features_of(main), level)
     if current().dump:
         dump_native(compiled.source("ll"))
     kernels: list[KernelAbi] = [k for k in code.kernels if k.is_public]
-    functions = {
-        k.name: CompiledFunction(
-            k, compiled.address(k.name), code.failures, compiled, compiled.python_call(k.name), where.features
-        )
-        for k in kernels
-    }
-    return Module(functions, compiled, _entry(mod, kernels), where.kind.name, where)
+    functions = {k.name: _function(k, code, compiled, targets[k.name]) for k in kernels}
+    return Module(functions, compiled, _entry(mod, kernels), main.kind.name, main)
 
 
-def _lower(mod: IRModule, watch: Watch | None = None) -> IRModule:
+def _passes(pipeline: str | Sequence[Pass] | None) -> Sequence[Pass]:
+    if pipeline is None or pipeline == "default":
+        return CPU_PIPELINE
+    if isinstance(pipeline, str):
+        raise ValueError(f"unknown pipeline {pipeline!r}; choose 'default', or pass a list of passes")
+    return pipeline
+
+
+def _function(kernel: KernelAbi, code: Any, compiled: Any, target: Target) -> CompiledFunction:
+    """A kernel to call, or to read only where its CPU can more than this one."""
+    address = compiled.address(kernel.name)
+    here = host_processor()[1]
+    missing = sorted(target.features - here)
+    # What a CPU can that the tables do not list is unknown; its code is known to run on machines like this one.
+    is_known = target.mcpu in ("", "generic") or target.mcpu in PROCESSORS
+    features = target.features if is_known else target.features | here
+    if missing:
+        return UnavailableFunction(kernel, address, code.failures, compiled, missing, features)
+    return CompiledFunction(kernel, address, code.failures, compiled, compiled.python_call(kernel.name), features)
+
+
+def _lower(mod: IRModule, passes: Sequence[Pass], watch: Watch | None = None) -> IRModule:
     def watch_of(name: str, func: PrimFunc) -> Watch | None:
         watches = [w for w in (function_dump(name, func), watch) if w is not None]
 
@@ -105,12 +160,7 @@ def _lower(mod: IRModule, watch: Watch | None = None) -> IRModule:
 
         return show if watches else None
 
-    return lower_module(mod, CPU_PIPELINE, watch_of)
-
-
-def _require_cpu(target: Target) -> None:
-    if target.kind.name != "llvm":
-        raise BuildError(f'there is no code generator for target {target.kind.name!r} yet\n  try: target="llvm"')
+    return lower_module(mod, passes, watch_of)
 
 
 def _entry(mod: IRModule, kernels: list[KernelAbi]) -> str | None:

@@ -193,6 +193,7 @@ _CHECKS: Final[dict[str | tuple[str, str], Callable[[Any], str]]] = {
     "num-cores": lambda n: "" if n >= 1 else "there is at least 1 core",
     "mattr": _check_features,
     ("llvm", "opt-level"): lambda n: "" if 0 <= n <= 3 else "levels are 0, 1, 2 and 3",
+    ("llvm", "vector-width"): lambda n: "" if n in (64, 128, 256, 512) else "vectors have 64, 128, 256 or 512 bits",
     ("cuda", "arch"): lambda a: "" if re.fullmatch(r"(sm_\d+\w?)?", a) else "it is written like sm_90",
 }
 

@@ -13,6 +13,9 @@ True
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING, Any
+
 from tscript.ir.buffer import Buffer, decl_buffer
 from tscript.ir.construct import add, const, convert, div, mul, neg, sub
 from tscript.ir.dtype import DataType
@@ -87,6 +90,18 @@ from tscript.parser.dialect.nodes import CallEffectKind, iter_var
 from tscript.tir import op, stmt_functor
 from tscript.tir.op import *
 
+if TYPE_CHECKING:
+    from tscript.driver import build
+
+
+def __getattr__(name: str) -> Any:
+    # Building takes packages that programs which only write or print kernels do without; the top loads them.
+    if name != "build":
+        raise AttributeError(f"module 'tscript.tir' has no attribute {name!r}")
+    value = globals()[name] = sys.modules["tscript"].build
+    return value
+
+
 __all__ = [
     "Add", "Allocate", "AllocateConst", "And", "AssertStmt", "AttrStmt", "BinaryExpr", "Block", "BlockRealize",
     "Broadcast", "Buffer", "BufferLoad", "BufferRealize", "BufferRegion", "BufferStore", "Call", "CallEffectKind",
@@ -97,7 +112,7 @@ __all__ = [
     "Stmt", "StringImm", "Sub", "TVMBackendAllocWorkspace", "TVMBackendFreeWorkspace", "Var", "While", "abs", "acos",
     "acosh", "add", "address_of", "all", "any", "anylist_getitem", "anylist_resetitem",
     "anylist_setitem_call_cpacked", "anylist_setitem_call_packed", "asin", "asinh", "assume", "atan", "atan2",
-    "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast", "call_cpacked",
+    "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast", "build", "call_cpacked",
     "call_cpacked_lowered", "call_extern", "call_intrin", "call_kernel", "call_llvm_intrin", "call_llvm_pure_intrin",
     "call_packed", "call_packed_lowered", "call_pure_extern", "cast", "ceil", "ceildiv", "clz", "comm_reducer",
     "const", "convert", "copysign", "cos", "cosh", "create_barriers", "decl_buffer", "div", "dma_copy",

@@ -112,7 +112,8 @@ class _CallEmitter:
         self.give_back(result)
         self.other_ways(status)
         table = f"@{quoted(table_symbol(abi.name))} = global [{len(TABLE) + len(abi.parameters)} x ptr] zeroinitializer"
-        head = f"define ptr @{quoted(call_symbol(abi.name))}(ptr %self, ptr %args, i64 %count) {{"
+        own = b.module.attributes.get(abi.name, "")
+        head = f"define ptr @{quoted(call_symbol(abi.name))}(ptr %self, ptr %args, i64 %count){own} {{"
         return "\n".join([table, head, "entry:", *b.entry_lines, "  br label %body", "body:", *b.lines, "}"])
 
     # -- pieces -----------------------------------------------------------------------------------

@@ -18,9 +18,11 @@ from tscript.codegen.llvm.machine import (
     require_symbol,
     target_machine,
 )
+from tscript.codegen.llvm.processors import function_attributes
 from tscript.codegen.llvm.stmt import FunctionEmitter, entry_text
 from tscript.ir.function import IRModule
 from tscript.support.errors import BuildError, InternalError
+from tscript.target.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class ModuleCode:
 def emit_module(mod: IRModule, python_calls: bool = False) -> ModuleCode:
     """The code of a lowered module, not yet optimised. Raises BuildError for what has no native form.
 
+    A function with a `Target` in its attribute `target` is for that one, whatever the others are for.
     With `python_calls`, public kernels get functions that CPython calls directly, where they can have one.
     """
     text = ModuleText({v.name_hint: f for v, f in mod.functions.items()})
@@ -45,9 +48,12 @@ def emit_module(mod: IRModule, python_calls: bool = False) -> ModuleCode:
     called: list[str] = []
     for var, func in mod.functions.items():
         abi = kernel_abi(var.name_hint, func)
+        own = func.attrs.get("target")
+        if isinstance(own, Target):
+            text.attributes[abi.name] = function_attributes(own)
         text.bodies.append(FunctionEmitter(text, abi, func).emit())
         if abi.is_public:
-            text.bodies.append(entry_text(abi))
+            text.bodies.append(entry_text(abi, text.attributes.get(abi.name, "")))
             direct = call_text(text, abi) if python_calls else None
             if direct is not None:
                 text.bodies.append(direct)

@@ -15,7 +15,8 @@ from tscript.codegen.abi import KernelAbi, kernel_abi
 from tscript.codegen.llvm import memory
 from tscript.codegen.llvm.builder import Failure, ModuleText, quoted
 from tscript.codegen.llvm.expr import ExpressionEmitter, single_places
-from tscript.codegen.llvm.types import INDEX, memory_scalar, register_type
+from tscript.codegen.llvm.narrow import round_to
+from tscript.codegen.llvm.types import INDEX, is_narrow, memory_scalar, register_type
 from tscript.ir import stmt as st
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import BufferLoad, Call, GlobalVar, IntImm, PrimExpr, StringImm
@@ -55,13 +56,18 @@ class FunctionEmitter(ExpressionEmitter):
             else:
                 self.vars[p.buffer.data] = name
                 params.append(f"ptr{' noalias' if self.abi.no_alias else ''} {name}")
+            if p.buffer is None and is_narrow(p.var.dtype):
+                # Python's number, and that of another kernel's call, came as a wider one.
+                self.vars[p.var] = round_to(self.b, p.var.dtype, name)
         for i, v in enumerate(self.abi.symbols):
             self.vars[v] = f"%size{i}"
             params.append(f"{register_type(v.dtype)} %size{i}")
         self.statement(self.func.body)
         self._leave("0")
         b = self.b
-        head = f"define internal i32 @{quoted(kernel_symbol(self.abi.name))}({', '.join(params)}) nounwind {{\nentry:"
+        own = b.module.attributes.get(self.abi.name, "")
+        name = quoted(kernel_symbol(self.abi.name))
+        head = f"define internal i32 @{name}({', '.join(params)}) nounwind{own} {{\nentry:"
         return "\n".join([head, *b.entry_lines, "  br label %body", "body:", *b.lines, *self._exits, "}"])
 
     def statement(self, s: st.Stmt) -> None:
@@ -181,10 +187,10 @@ class FunctionEmitter(ExpressionEmitter):
 
     def _let_stmt(self, s: st.LetStmt) -> None:
         self.vars[s.var] = self.value(s.value)
-        self._inside(s.body)
+        self._inside(s.body, same_memory=True)
 
-    def _inside(self, body: st.Stmt) -> None:
-        self.push_scope()
+    def _inside(self, body: st.Stmt, same_memory: bool = False) -> None:
+        self.push_scope(same_memory)
         self.statement(body)
         self.pop_scope()
 
@@ -197,7 +203,7 @@ class FunctionEmitter(ExpressionEmitter):
         for label, body in ((then, s.then_case), (otherwise, s.else_case)):
             if body is not None:
                 b.begin(label)
-                self._inside(body)
+                self._inside(body, same_memory=True)
                 b.jump(end)
         b.begin(end)
 
@@ -335,8 +341,8 @@ def entry_symbol(name: str) -> str:
     return f"{name}.entry"
 
 
-def entry_text(abi: KernelAbi) -> str:
-    """The function that reads a kernel's arguments from slots of eight bytes and calls it."""
+def entry_text(abi: KernelAbi, attributes: str = "") -> str:
+    """The function, with LLVM `attributes`, that reads a kernel's arguments from slots of eight bytes and calls it."""
     lines: list[str] = []
     args = ["ptr %result"]
 
@@ -362,9 +368,10 @@ def entry_text(abi: KernelAbi) -> str:
     for v in abi.symbols:
         args.append(slot(n, v.dtype))
         n += 1
+    name = quoted(entry_symbol(abi.name))
     return "\n".join(
         [
-            f"define i32 @{quoted(entry_symbol(abi.name))}(ptr noalias %slots, ptr noalias %result) nounwind {{",
+            f"define i32 @{name}(ptr noalias %slots, ptr noalias %result) nounwind{attributes} {{",
             *lines,
             f"  %status = call i32 @{quoted(kernel_symbol(abi.name))}({', '.join(args)})",
             "  ret i32 %status",
