@@ -58,7 +58,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    # What completion offers: what is promised, and none of what this file itself needs.
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 class _Face(ModuleType):

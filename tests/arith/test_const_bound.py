@@ -76,6 +76,13 @@ def test_bounds_are_not_limited_by_a_machine_word() -> None:
     assert const_bound(e, wide) == Bound(-(2**33), 2**33)
 
 
+def test_a_comparison_that_overflows_int32_is_not_decided_by_the_overflow() -> None:
+    a, b, c, d = (Var(name) for name in "abcd")
+    wide = dict.fromkeys((a, b, c, d), Bound(-(2**28), 2**28 * 5 // 4))
+    compared = make.compare(ex.LT, a * 2 + b * 2 + c * 2 - 1, 0 - d)
+    assert not isinstance(simplify(compared, wide), IntImm)
+
+
 def test_unchanged_expression_is_the_same_object() -> None:
     e = (X * Y + 3) // 5
     assert simplify(e) is e

@@ -10,7 +10,7 @@ import pytest
 
 from tscript.ir import expr as ex
 from tscript.ir import semantics
-from tscript.ir.construct import bitwise_and, bitwise_or, bitwise_xor
+from tscript.ir.construct import bitwise_and, bitwise_or, bitwise_xor, ceildiv
 from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import Call, Op
 from tscript.ir.semantics import numpy_dtype
@@ -209,3 +209,15 @@ def test_minus_one_cast_to_bool_and_back_is_one(elementwise: Any) -> None:
 def test_a_mask_can_be_built_from_bits(elementwise: Any) -> None:
     k = elementwise.add(["int32", "int32"], "int32", 2, lambda a, b: bitwise_or(bitwise_and(a, b), bitwise_xor(a, b)))
     assert elementwise.run(k, [np.array([5, 9], np.int32), np.array([3, 8], np.int32)], "int32").tolist() == [7, 9]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_ceildiv_rounds_up_for_all_signs(dtype: str, elementwise: Any) -> None:
+    kind = DataType(dtype)
+    # No larger values: they would overflow on the way, which is wrong for indices.
+    values = [v for v in [-3, -2, -1, 0, 1, 2, 3] if int_range(kind)[0] <= v]
+    rows = [(a, b) for a, b in itertools.product(values, values) if b != 0]
+    xs, ys = [a for a, _ in rows], [b for _, b in rows]
+    made = elementwise.add([dtype, dtype], dtype, len(rows), ceildiv)
+    expected = to_array(dtype, [-(-a // b) for a, b in rows])
+    np.testing.assert_array_equal(elementwise.run(made, [to_array(dtype, xs), to_array(dtype, ys)], dtype), expected)

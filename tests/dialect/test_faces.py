@@ -123,7 +123,7 @@ for name in tscript.__all__:
 import tscript.lower.pipeline
 assert callable(tscript.lower) and callable(tscript.build) and tscript.nd.array is sys.modules["tscript.nd"].array
 from tscript.lower import pipeline
-assert set(tscript.__all__) <= set(dir(tscript))
+assert {n for n in dir(tscript) if not n.startswith("__")} == set(tscript.__all__) - {"__version__"}
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=ROOT, check=True)
 

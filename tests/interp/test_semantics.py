@@ -15,6 +15,7 @@ from tscript import interp
 from tscript.ir import expr as ex
 from tscript.ir import stmt as st
 from tscript.ir.buffer import decl_buffer
+from tscript.ir.construct import ceildiv
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import Call, IntImm, PrimExpr, Var
 from tscript.ir.function import PrimFunc
@@ -127,12 +128,15 @@ def test_quotient_times_divisor_plus_remainder_is_the_dividend(quotient: Any, re
     assert (b * q + r == a).all()
 
 
-def test_ceildiv_by_a_negative_divisor_rounds_up() -> None:
-    from_node = lambda a, b: ex.Sub(int32(0), ex.FloorDiv(ex.Sub(int32(0), a), b))
-    a, b = pairs([-7, 7, -6, 6, 0], "int32", lambda x, y: y != 0)
-    want = [-(-x // y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
-    assert apply(from_node, "int32", a, b).tolist() == want
-    assert apply(from_node, "int32", np.array([7], "int32"), np.array([-3], "int32")).tolist() == [-2]
+@pytest.mark.parametrize("dtype", INTS)
+def test_ceildiv_rounds_up_for_all_signs(dtype: str) -> None:
+    # The largest and smallest values would overflow on the way, which is wrong for indices.
+    values = [v for v in [-9, -8, -7, -3, -2, -1, 0, 1, 2, 3, 6, 7, 8, 9] if limits(dtype)[0] <= v]
+    a, b = pairs(values, dtype, lambda x, y: y != 0)
+    want = [wrap(dtype, -(-x // y)) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+    assert apply(ceildiv, dtype, a, b).tolist() == want
+    if dtype == "int32":
+        assert apply(ceildiv, dtype, np.array([7], dtype), np.array([-3], dtype)).tolist() == [-2]
 
 
 def test_index_arithmetic_with_loop_variables_uses_floor_and_truncation_as_written() -> None:
