@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import threading
+from typing import ClassVar
 
 import pytest
 
@@ -180,6 +181,45 @@ def test_the_target_of_a_device() -> None:
         Target.from_device("tpu")
     with pytest.raises(ValueError, match="a device 1 of kind 'llvm' cannot be asked"):
         Target.from_device("cpu:1")
+
+
+class Driver:
+    """A CUDA driver with one GPU."""
+
+    facts: ClassVar = {1: 1024, 8: 49152, 10: 32, 12: 65536, 38: 41943040, 75: 8, 76: 6}
+
+    def cuInit(self, flags):
+        return 0
+
+    def cuDeviceGetCount(self, count):
+        count._obj.value = 1
+        return 0
+
+    def cuDeviceGet(self, device, index):
+        device._obj.value = index
+        return 0
+
+    def cuDeviceGetAttribute(self, value, attribute, device):
+        if attribute not in self.facts:
+            return 1
+        value._obj.value = self.facts[attribute]
+        return 0
+
+
+def test_the_target_of_a_gpu_holds_what_its_driver_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tscript.target.detect.ctypes.CDLL", lambda name: Driver())
+    expected = Target(
+        "cuda -arch=sm_86 -max_threads_per_block=1024 -max_shared_memory_per_block=49152 -registers_per_block=65536 "
+        "-l2_cache_size_bytes=41943040"
+    )
+    assert Target.from_device("cuda") == Target.from_device("cuda:0") == Target.from_device(tscript.cuda()) == expected
+    asked = Target("cuda -from_device=0 -arch=sm_80")
+    assert asked.arch == "sm_80" and asked.l2_cache_size_bytes == 41943040
+    with pytest.raises(ValueError, match=r"there is no CUDA device 1 here \(devices found: 1\)"):
+        Target.from_device("cuda:1")
+    monkeypatch.delitem(Driver.facts, 38)
+    with pytest.raises(ValueError, match="CUDA device 0 does not tell its attribute 38"):
+        Target.from_device("cuda")
 
 
 @pytest.mark.parametrize("tag", sorted(list_tags()))

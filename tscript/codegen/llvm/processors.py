@@ -31,6 +31,8 @@ _ASK: Final = (
 @functools.cache
 def known_to_llvm() -> tuple[frozenset[str], frozenset[str]]:
     """All CPUs and all features of this architecture that LLVM knows; empty where it does not tell."""
+    if not sys.executable:
+        return frozenset(), frozenset()
     # LLVM tells only on the standard error stream, which a process of its own keeps apart from ours.
     asked = subprocess.run([sys.executable, "-c", _ASK], capture_output=True, text=True, check=False)
     cpus, _, features = asked.stderr.partition("Available features")
