@@ -47,7 +47,7 @@ def kernel_abi(name: str, func: PrimFunc) -> KernelAbi:
     """The interface of `func`. Raises BuildError where a symbolic size cannot be read off any argument."""
     written, returned = _effects(func)
     parameters = tuple(
-        Parameter(v, func.buffer_map.get(v), func.buffer_map[v].data in written if v in func.buffer_map else False)
+        Parameter(v, func.buffer_map.get(v), (func.buffer_map[v].data if v in func.buffer_map else v) in written)
         for v in func.params
     )
     symbols = _bound_symbols(name, func)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -29,6 +29,30 @@ def _says_whether_writable(value: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+_HOST: Final = (1, 3, 11, 13)
+"""DLPack's numbers of memory that the CPU can read: its own, and what CUDA and ROCm pin or manage."""
+_NAMES: Final = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 14: "oneapi", 15: "webgpu"}
+
+
+def device_of(value: Any) -> tuple[int, int] | None:
+    """DLPack's number of the kind of device where the memory lies, and which; None for objects without DLPack."""
+    ask = getattr(value, "__dlpack_device__", None)
+    if ask is None:
+        return None
+    kind, index = ask()
+    return int(kind), int(index)
+
+
+def is_host(place: tuple[int, int]) -> bool:
+    """Whether the CPU can read memory of such a device."""
+    return place[0] in _HOST
+
+
+def place_name(place: tuple[int, int]) -> str:
+    """The device's name: `cuda(1)`."""
+    return f"{_NAMES.get(place[0], f'device kind {place[0]} ')}({place[1]})"
 
 
 class _Writable:

@@ -14,7 +14,7 @@ from tscript.ir.expr import IntImm, PrimExpr, Var
 from tscript.ir.semantics import INT_BINARY, numpy_dtype
 from tscript.runtime.address import data_address
 from tscript.runtime.ndarray import NDArray, dtype_name
-from tscript.runtime.sharing import shared_array
+from tscript.runtime.sharing import device_of, is_host, place_name, shared_array
 from tscript.support.errors import BuildError, CallError
 
 DEFAULT_ALIGNMENT: Final = 64
@@ -93,6 +93,8 @@ class ScalarArgument:
             self._fail(f"expected an array of {self.pointee}, got {_form(array)}")
         if not array.flags.c_contiguous:
             self._fail(f"expected a compact row-major array; use np.ascontiguousarray({self.parameter.name})")
+        if self.parameter.written and not array.flags.writeable:
+            self._fail(f"the kernel writes this array, but it is read-only; pass {self.parameter.name}.copy()")
         return data_address(array)
 
     def _fail(self, text: str) -> NoReturn:
@@ -139,10 +141,17 @@ class ArrayArgument:
         """The argument as a NumPy array that shares its memory."""
         if isinstance(value, NDArray):
             return value.memory()
+        if isinstance(value, np.ma.MaskedArray):
+            self._fail(f"a masked array has elements that are not there; use {self.name}.filled(...)")
         if isinstance(value, np.ndarray):
             return cast("np.ndarray[Any, Any]", value)
         if isinstance(value, (np.generic, int, float, list, tuple, str)) or value is None:
             self._fail(f"expected {self.text()}, got {_what(value)}; {self._remedy(value)}")
+        place = device_of(value)
+        if place is not None and not is_host(place):
+            self._fail(
+                f"expected an array in the memory of the CPU, got one on {place_name(place)}; copy it to the CPU first"
+            )
         try:
             return shared_array(value)
         except (TypeError, ValueError, RuntimeError, BufferError) as e:
@@ -167,7 +176,7 @@ class ArrayArgument:
             self._match(f"dimension {d}", want, got, array, env, owner)
         self._check_strides(array, env, owner)
         if isinstance(self.buffer.elem_offset, Var):
-            env[self.buffer.elem_offset] = 0
+            self._match("the offset", self.buffer.elem_offset, 0, array, env, owner)
         if self.written and not array.flags.writeable:
             self._fail(f"the kernel writes this array, but it is read-only; pass {self.name}.copy()")
         if self.alignment > 1 and array.size and data_address(array) % self.alignment:
@@ -179,6 +188,12 @@ class ArrayArgument:
         self, what: str, want: PrimExpr, got: int, array: np.ndarray[Any, Any], env: Environment, owner: dict[Var, str]
     ) -> None:
         if isinstance(want, Var) and want not in env:
+            low, high = int_range(want.dtype)
+            if not low <= got <= high:
+                self._fail(
+                    f"{what} is {got}, but {want.name} is an {want.dtype!s}, which holds {low} to {high}; "
+                    f"declare it as int64"
+                )
             env[want] = got
             owner[want] = self.short
             return
@@ -217,6 +232,8 @@ class ArrayArgument:
             self._match(f"stride {d}", want, array.strides[d] // size, array, env, owner)
         if self.lanes > 1 and array.size and array.strides[-1] != self.itemsize:
             self._fail(f"the lanes of {self.text()} must lie side by side")
+        if self.written and _may_overlap_itself(array):
+            self._fail(f"the kernel writes this array, but elements of it share memory; pass {self.name}.copy()")
 
     def _fail_form(self, array: np.ndarray[Any, Any]) -> NoReturn:
         hint = ""
@@ -239,6 +256,19 @@ def _product(shape: tuple[int, ...]) -> int:
     for s in shape:
         n *= s
     return n
+
+
+def _may_overlap_itself(array: np.ndarray[Any, Any]) -> bool:
+    """Whether two elements may share memory; True also for some unusual orders of elements that do not."""
+    room = array.itemsize
+    for step, extent in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
+        if extent == 0:
+            return False
+        if extent > 1:
+            if step < room:
+                return True
+            room += step * (extent - 1)
+    return False
 
 
 def _variables(e: PrimExpr) -> list[Var]:

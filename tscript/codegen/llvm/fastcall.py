@@ -196,12 +196,13 @@ class _CallEmitter:
         if buffer.data_alignment != _DEFAULT_ALIGNMENT and buffer.data_alignment > 1:
             rest = b.let(f"and i64 {address}, {buffer.data_alignment - 1}")
             self.need(b.let(f"icmp eq i64 {rest}, 0"))
-        if buffer.strides:
-            self.strides(array, buffer, extents)
+        steps = self.strides(array, buffer, extents) if buffer.strides else []
+        if steps and p.written:
+            self.rows_apart(buffer, extents, steps)
         if isinstance(buffer.elem_offset, Var):
-            self.sizes.setdefault(buffer.elem_offset, "0")
+            self.match(buffer.elem_offset, "0")
         if self.abi.no_alias:
-            self.spans.append((p, address, self.end(address, buffer, extents)))
+            self.spans.append((p, *self.span(address, buffer, extents, steps)))
         self.put(i, "ptr", data)
 
     def unwrapped(self, i: int) -> str:
@@ -243,16 +244,26 @@ class _CallEmitter:
         if isinstance(e, Var):
             return self.sizes[e]
         assert isinstance(e, (ex.Add, ex.Sub, ex.Mul))
-        operator = {ex.Add: "add", ex.Sub: "sub", ex.Mul: "mul"}[type(e)]
-        return self.b.let(f"{operator} i64 {self.size(e.a)}, {self.size(e.b)}")
+        return self.exact({ex.Add: "add", ex.Sub: "sub", ex.Mul: "mul"}[type(e)], self.size(e.a), self.size(e.b))
 
-    def strides(self, array: str, buffer: Buffer, extents: list[str]) -> None:
-        """Strides are whole numbers of elements, and what the declaration says where there is more than one row."""
+    def exact(self, operator: str, a: str, b: str) -> str:
+        """`a` + `b` and the like, of signed i64; Python takes over where that is beyond them."""
+        pair = self.b.call("{ i64, i1 }", f"llvm.s{operator}.with.overflow.i64", [("i64", a), ("i64", b)])
+        self.need(self.b.let(f"xor i1 {self.b.let(f'extractvalue {{ i64, i1 }} {pair}, 1')}, true"))
+        return self.b.let(f"extractvalue {{ i64, i1 }} {pair}, 0")
+
+    def strides(self, array: str, buffer: Buffer, extents: list[str]) -> list[str]:
+        """Strides are whole numbers of elements, and what the declaration says where there is more than one row.
+
+        Gives those of all dimensions, in bytes.
+        """
         b = self.b
         size = buffer.dtype.bytes * buffer.dtype.lanes
         steps = self.at(array, _STRIDES, "ptr")
+        found: list[str] = []
         for d, want in enumerate(buffer.strides):
             in_bytes = self.at(steps, 8 * d, "i64")
+            found.append(in_bytes)
             step = b.let(f"sdiv i64 {in_bytes}, {size}")
             self.need(b.let(f"icmp eq i64 {b.let(f'mul i64 {step}, {size}')}, {in_bytes}"))
             if isinstance(want, IntImm):
@@ -264,15 +275,34 @@ class _CallEmitter:
         if buffer.dtype.lanes > 1:
             lane = self.at(steps, 8 * len(buffer.strides), "i64")
             self.need(b.let(f"icmp eq i64 {lane}, {buffer.dtype.bytes}"))
+            found.append(lane)
+        return found
 
-    def end(self, address: str, buffer: Buffer, extents: list[str]) -> str:
-        """One past the last byte of a compact array; for strided ones Python looks for overlaps."""
-        if buffer.strides:
-            return ""
-        size = str(buffer.dtype.bytes)
-        for e in extents:
-            size = self.b.let(f"mul i64 {size}, {e}")
-        return self.b.let(f"add i64 {address}, {size}")
+    def rows_apart(self, buffer: Buffer, extents: list[str], steps: list[str]) -> None:
+        """No two elements share memory: each row ends before the next begins. Other orders are for Python to judge."""
+        b = self.b
+        room = str(buffer.dtype.bytes)
+        for extent, step in zip(reversed(extents), reversed(steps), strict=True):
+            enough = b.let(f"icmp sge i64 {step}, {room}")
+            single = b.let(f"icmp sle i64 {extent}, 1")
+            self.need(b.let(f"or i1 {enough}, {single}"))
+            room = b.let(f"select i1 {single}, i64 {room}, i64 {self.exact('mul', extent, step)}")
+
+    def span(self, address: str, buffer: Buffer, extents: list[str], steps: list[str]) -> tuple[str, str]:
+        """Where the memory of an array begins, and one past where it ends."""
+        b = self.b
+        if not buffer.strides:
+            size = str(buffer.dtype.bytes)
+            for e in extents:
+                size = b.let(f"mul i64 {size}, {e}")
+            return address, b.let(f"add i64 {address}, {size}")
+        start, end = address, b.let(f"add i64 {address}, {buffer.dtype.bytes}")
+        for extent, step in zip(extents, steps, strict=True):
+            way = b.let(f"mul i64 {b.let(f'sub i64 {extent}, 1')}, {step}")
+            back = b.let(f"icmp slt i64 {way}, 0")
+            start = b.let(f"add i64 {start}, {b.let(f'select i1 {back}, i64 {way}, i64 0')}")
+            end = b.let(f"add i64 {end}, {b.let(f'select i1 {back}, i64 0, i64 {way}')}")
+        return start, end
 
     def apart(self) -> None:
         """No array that is written overlaps another."""
@@ -280,9 +310,6 @@ class _CallEmitter:
         for i, (p, start, end) in enumerate(self.spans):
             for j, (q, other_start, other_end) in enumerate(self.spans):
                 if i == j or not p.written or (q.written and j < i):
-                    continue
-                if not end or not other_end:
-                    self.need("false")
                     continue
                 before = b.let(f"icmp ule i64 {end}, {other_start}")
                 after = b.let(f"icmp ule i64 {other_end}, {start}")
