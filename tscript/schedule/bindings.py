@@ -1,0 +1,144 @@
+"""Bindings of blocks after the loops around them have changed: new values, guards, and their simplest form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tscript.arith import Bound, simplify
+from tscript.ir import construct as make
+from tscript.ir.dtype import BOOL
+from tscript.ir.expr import IntImm, PrimExpr, Range, Var
+from tscript.ir.functor import Rewriter, substitute
+from tscript.ir.stmt import Block, BlockRealize, For, Stmt
+from tscript.schedule.sref import StmtSRef
+
+Ranges = Mapping[Var, Range]
+TRUE = IntImm(BOOL, 1)
+
+
+def loop_range(loop: For) -> Range:
+    """The values that the variable of a loop takes."""
+    return Range.from_min_extent(loop.min, loop.extent)
+
+
+def ranges_of(loops: Sequence[StmtSRef]) -> dict[Var, Range]:
+    """The values that the variables of loops take."""
+    return {r.loop.loop_var: loop_range(r.loop) for r in loops}
+
+
+def bounds_of(ranges: Ranges) -> dict[Var, Bound]:
+    """Constant bounds of variables; sides that are not constant are open."""
+    bounds: dict[Var, Bound] = {}
+    for var, r in ranges.items():
+        low = r.min.value if isinstance(r.min, IntImm) else None
+        high = low + r.extent.value - 1 if low is not None and isinstance(r.extent, IntImm) else None
+        # Where a loop runs no iteration, anything may be taken to hold; an empty bound would confuse proofs.
+        bounds[var] = Bound(low, high if high is None or low is None or high >= low else low)
+    return bounds
+
+
+def simplified(expr: PrimExpr, ranges: Ranges) -> PrimExpr:
+    """An equal expression in its simplest form, for values of variables in `ranges`."""
+    return simplify(expr, bounds_of(ranges))
+
+
+def is_proved(condition: PrimExpr, ranges: Ranges) -> bool:
+    """Whether a condition holds for all values of its variables in `ranges`."""
+    found = simplified(condition, ranges)
+    return isinstance(found, IntImm) and bool(found.value)
+
+
+def simplify_values(
+    values: tuple[PrimExpr, ...], predicate: PrimExpr, ranges: Ranges, preserve_unit_iters: bool
+) -> tuple[PrimExpr, ...]:
+    """Binding values in their simplest form, where `predicate` holds.
+
+    Without `preserve_unit_iters`, variables of loops of one iteration are replaced by their only value.
+    """
+    if all(_is_simple(v, ranges, preserve_unit_iters) for v in values):
+        return values
+    if not preserve_unit_iters:
+        units = {v: r.min for v, r in ranges.items() if make.is_const_int(r.extent, 1)}
+        values = tuple(substitute(v, units) for v in values)
+    bounds = bounds_of(ranges)
+    return tuple(simplify(v, bounds) for v in values)
+
+
+def _is_simple(value: PrimExpr, ranges: Ranges, preserve_unit_iters: bool) -> bool:
+    if isinstance(value, Var):
+        known = ranges.get(value)
+        return preserve_unit_iters or known is None or not make.is_const_int(known.extent, 1)
+    return isinstance(value, IntImm)
+
+
+def simplify_bindings(stmt: Stmt, outer_loops: Ranges, preserve_unit_iters: bool) -> tuple[Stmt, dict[Block, Block]]:
+    """`stmt` with the bindings of the blocks directly below in their simplest form, and which block became which.
+
+    `outer_loops` are the loops around `stmt` up to the nearest block. Blocks without axes are entered, since what is
+    in them may use these loops.
+    """
+    return rebind(stmt, {}, outer_loops, preserve_unit_iters=preserve_unit_iters)
+
+
+def rebind(
+    stmt: Stmt,
+    variables: Mapping[Var, PrimExpr],
+    outer_loops: Ranges,
+    *,
+    guard: PrimExpr | None = None,
+    preserve_unit_iters: bool = True,
+) -> tuple[Stmt, dict[Block, Block]]:
+    """`stmt` with loop variables replaced, as after a change of the loops around it, and which block became which.
+
+    The blocks directly below run only where `guard` holds too. Their bindings are put in the simplest form for
+    `outer_loops` (which hold the new variables).
+    """
+    rewriter = _Rebind(variables, outer_loops, guard, preserve_unit_iters)
+    return rewriter.rewrite(stmt), rewriter.block_reuse
+
+
+class _Rebind(Rewriter):
+    def __init__(
+        self, variables: Mapping[Var, PrimExpr], outer: Ranges, guard: PrimExpr | None, preserve_unit_iters: bool
+    ) -> None:
+        super().__init__()
+        self.variables = variables
+        self.ranges = dict(outer)
+        self.guard = guard
+        self.preserve_unit_iters = preserve_unit_iters
+        self.block_reuse: dict[Block, Block] = {}
+        self.inside = False
+
+    def rewrite_Var(self, node: Var) -> PrimExpr:
+        """The new value of a variable."""
+        return self.variables.get(node, node)
+
+    def rewrite_For(self, node: For) -> Stmt:
+        """The loop, whose range the blocks below may use."""
+        extent = self.rewrite(node.extent)
+        self.ranges[node.loop_var] = Range.from_min_extent(self.rewrite(node.min), extent)
+        return self.rewrite_children(node)
+
+    def rewrite_Block(self, node: Block) -> Stmt:
+        """The block, noted where it changes."""
+        new = self.rewrite_children(node)
+        if new is not node:
+            self.block_reuse[node] = new
+        return new
+
+    def rewrite_BlockRealize(self, node: BlockRealize) -> Stmt:
+        """A block directly below gets the guard; one inside another only new variables."""
+        if self.inside:
+            return self.rewrite_children(node)
+        values = tuple(self.rewrite(v) for v in node.iter_values)
+        predicate = self.rewrite(node.predicate)
+        values = simplify_values(values, predicate, self.ranges, self.preserve_unit_iters)
+        guard, inside = self.guard, self.inside
+        if guard is not None:
+            predicate = make.and_(predicate, guard)
+        self.guard, self.inside = None, bool(node.block.iter_vars)
+        block = self.rewrite(node.block)
+        self.guard, self.inside = guard, inside
+        if all(a is b for a, b in zip(values, node.iter_values, strict=True)):
+            values = node.iter_values
+        return node.replace(iter_values=values, predicate=predicate, block=block)
