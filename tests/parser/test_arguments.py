@@ -56,7 +56,7 @@ def test_a_call_that_does_not_fit_is_refused_with_its_form(line: str, reason: st
         ("T.evaluate(T.LT(p, A.data))", "pointers are equal or not, and have no order"),
         ("x = T.bool(T)", "a bool is made of True, False or a number, not of a module"),
         ('x = T.boolx4({"a": 1})', "a bool is made of True, False or a number, not of a dict"),
-        ("x = T.int32(len)", "a constant of type int32 is made of a number, not of a function"),
+        ("x = T.int32(len)", "a constant of type int32 is made of a number, not of a built-in function"),
         ("x = T.float32([1])", "a constant of type float32 is made of a number, not of a list"),
         ("T.evaluate(T.StringImm(int))", "a text constant holds a text, not the class int"),
         ("x = T.SizeVar(True)", "the name of a variable is a text, not a bool"),
@@ -80,7 +80,7 @@ def test_a_call_that_does_not_fit_is_refused_with_its_form(line: str, reason: st
         ("T.evaluate(T.isnullptr(1.5))", "T.isnullptr takes a pointer, not float32"),
         ("T.evaluate(T.q_multiply_shift(1, A, 2, 3))", "buffer A cannot be the argument of a call"),
         ('T.func_attr({"global_symbol": 5})', "the attribute global_symbol is the name of the function as a text"),
-        ('T.func_attr({"a": len})', "a function cannot be the value of an attribute"),
+        ('T.func_attr({"a": len})', "a built-in function cannot be the value of an attribute"),
         ('T.func_attr({"a": T})', "a module cannot be the value of an attribute"),
         ('T.func_attr({"a": int})', "the class int cannot be the value of an attribute"),
         ("x = T.Buffer((4,), data=n)", "the data of the buffer is a pointer, not n of type int32"),
@@ -93,6 +93,20 @@ def test_a_call_that_does_not_fit_is_refused_with_its_form(line: str, reason: st
         ("A[0] = A(0)", "`A` is a Buffer, and cannot be called"),
         ("A[0] = p[0]", "`p` is a Var, and has no elements"),
         ("A[0] = T[0]", "`T` is a module, and has no elements"),
+        ('x = T.alloc_buffer((4,), "fp32")', "unknown data type 'fp32'; did you mean 'float32'"),
+        ("x = T.alloc_buffer((4,), {1})", "T.alloc_buffer cannot take a tuple and a set"),
+        ("T.evaluate(T.call_extern(T, T))", "the function's name as text, not a module"),
+        ('T.evaluate(T.EQ("a", "b"))', "a text cannot be compared when the program runs"),
+        ('x = T.Shuffle("float32", [1, 2])', "a shuffle picks lanes of vectors of numbers"),
+        ('with T.attr({1}, "k", 1):\n        pass', "a set cannot be the value of an attribute"),
+        ('with T.attr(object(), "k", 1):\n        pass', "an object cannot be the value of an attribute"),
+        ("A[0] = A + 1", "`+` does not work on a Buffer and an int"),
+        ("A[0] = -A", "`-` does not work on a Buffer"),
+        ("A[0] = ~A", "`~` does not work on a Buffer"),
+        ("A[0] = n + None", "None cannot be used as a scalar value"),
+        ("A[0] = None - 1", "`-` does not work on None and an int"),
+        ("assert A < 1, 'x'", "`<` does not work on a Buffer and an int"),
+        ("A[0] = n in A", "`in` does not work on a Var and a Buffer"),
         ("A[0] = None", "None cannot be used as a scalar value"),
         ("A[0] = ARRAY", "an ndarray cannot be used as a scalar value"),
         ("T.evaluate(10**10000)", "an integer of 33220 bits is beyond every integer type"),
@@ -131,3 +145,18 @@ def test_a_vector_exponent_of_ldexp_makes_the_result_a_vector() -> None:
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
 def test_the_floats_that_no_digits_can_write_are_constants(value: float) -> None:
     assert str(T.float32(value)) == f'T.float32("{value}")'
+
+
+@pytest.mark.parametrize(
+    ("annotation", "reason"),
+    [
+        ("T.Buffer", "T.Buffer needs `shape` too"),
+        ("T.int32 | None", "`|` does not work on a DtypeFunction and None"),
+        ("T.match_buffer", "T.match_buffer needs `param` too"),
+    ],
+)
+def test_an_annotation_that_makes_no_parameter_is_refused_at_its_place(annotation: str, reason: str) -> None:
+    with pytest.raises(ScriptError) as caught:
+        from_source(f"@T.prim_func\ndef f(n: {annotation}):\n    T.evaluate(0)\n")
+    assert caught.value.reason == reason
+    assert (caught.value.line, caught.value.column) == (2, 10)

@@ -1,11 +1,14 @@
 """Modules: classes of kernels."""
 
+import pytest
+
 from tscript.ir.expr import Call, GlobalVar
 from tscript.ir.function import IRModule
 from tscript.ir.structural import structural_equal
 from tscript.script import from_source
 from tscript.script import ir as I
 from tscript.script import tir as T
+from tscript.support.errors import ScriptError
 
 SIZE = 16
 
@@ -175,3 +178,8 @@ def test_a_text_of_a_module_reads_as_the_class_does() -> None:
     module = from_source(text)
     assert isinstance(module, IRModule) and isinstance(next(iter(module.functions)), GlobalVar)
     assert structural_equal(from_source(module.script()), module)
+
+
+def test_an_unknown_name_beside_the_name_of_the_class_is_reported_as_such() -> None:
+    with pytest.raises(ScriptError, match="`other` is not defined"):
+        from_source('@I.ir_module\nclass M:\n    I.module_attrs({"k": other})\n')

@@ -9,6 +9,7 @@ from tscript.ir.function import PrimFunc
 from tscript.ir.stmt import For, LetStmt
 from tscript.ir.structural import structural_equal
 from tscript.script import from_source
+from tscript.script import ir as I
 from tscript.script import tir as T
 from tscript.support.errors import ScriptError
 
@@ -290,3 +291,40 @@ def test_the_name_that_was_meant_is_looked_for_in_the_kernel_before_python(body:
     with pytest.raises(ScriptError, match="is not defined") as caught:
         read(body, width=3)
     assert caught.value.hint == hint
+
+
+def test_a_class_in_a_function_lends_its_kernels_the_names_around_it() -> None:
+    size = 3
+
+    class Holder:
+        width = size + 1
+
+        @T.prim_func
+        def kernel(A: "T.Buffer((size, width), 'int8')"):
+            A[0, 0] = T.int8(1)
+
+        class Inner:
+            @T.prim_func
+            def kernel(A: "T.Buffer((size, 4), 'int8')"):
+                A[0, 0] = T.int8(1)
+
+        @I.ir_module
+        class Module:
+            @T.prim_func
+            def main(A: "T.Buffer((size, 4), 'int8')"):
+                A[0, 0] = T.int8(1)
+
+    for f in (Holder.kernel, Holder.Inner.kernel, Holder.Module["main"]):
+        assert [int(e) for e in f.buffer_map[f.params[0]].shape] == [3, 4]
+
+
+def test_a_class_does_not_see_the_names_of_the_class_around_it() -> None:
+    with pytest.raises(ScriptError, match="`width` is not defined"):
+
+        class Holder:
+            width = 4
+
+            class Inner:
+                @T.prim_func
+                def kernel(A: "T.Buffer((width,), 'int8')"):  # pyright: ignore[reportUndefinedVariable]
+                    A[0] = T.int8(1)

@@ -13,7 +13,7 @@ from tscript.ir.buffer import Buffer, decl_buffer
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import IntImm, PrimExpr, Var
 from tscript.ir.function import PrimFunc
-from tscript.ir.structural import assert_structural_equal
+from tscript.ir.structural import assert_structural_equal, structural_equal
 from tscript.parser import from_source
 
 NUMBERS = ("int8", "int32", "int64", "uint8", "uint32", "float16", "float32", "float64", "bfloat16")
@@ -178,3 +178,37 @@ def test_a_random_program_reads_back(seed: int) -> None:
     assert back.script() == text
     # Without sugar the pointer of a buffer has a name beside the buffer's, so only the program is the same.
     assert_structural_equal(from_source(func.script(syntax_sugar=False)), func)
+
+
+def body_of(text: str) -> str:
+    return "\n".join(text.splitlines()[2:])
+
+
+def test_a_root_of_another_name_keeps_its_name() -> None:
+    text = """\
+@T.prim_func
+def f(A: T.Buffer((4,), "float32")):
+    with T.block("tile"):
+        T.reads()
+        T.writes()
+        L = T.alloc_buffer((4,))
+        L[0] = T.float32(1.0)"""
+    f = from_source(text)
+    assert body_of(f.script()) == text
+    assert structural_equal(from_source(f.script()), f)
+
+
+@pytest.mark.parametrize("symbol", ["a b", "a.b", "1st", "class", "", "a\\b", "{x}", "é"])
+def test_a_symbol_that_is_no_name_is_kept_as_an_attribute(symbol: str) -> None:
+    f = from_source("@T.prim_func\ndef f(n: T.int32):\n    T.evaluate(n)\n").with_attr("global_symbol", symbol)
+    again = from_source(f.script())
+    assert again.attrs["global_symbol"] == symbol
+    assert structural_equal(again, f)
+
+
+def test_numbers_and_texts_at_which_an_attribute_stands_read_back() -> None:
+    for node in ('T.StringImm("x")', "T.float32(2)", "1.5", '["x", None, {"k": 1}]', "None", "A", "A.data"):
+        f = from_source(
+            f'@T.prim_func\ndef f(A: T.Buffer((4,), "int32")):\n    with T.attr({node}, "k", 1):\n        A[0] = 1\n'
+        )
+        assert structural_equal(from_source(f.script()), f)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import ClassVar, Final
+
+from tscript.support.wording import kind_of
 
 _SIZED: Final = re.compile(r"(int|uint|float|bfloat)([1-9][0-9]*)(?:x([1-9][0-9]*))?")
 _NAMED: Final = re.compile(r"(bool|handle|void|float8_e4m3fn|float8_e5m2|float4_e2m1fn)(?:x([1-9][0-9]*))?")
@@ -31,6 +34,12 @@ _NAMED_BITS: Final = {
     "float8_e5m2": 8,
     "float4_e2m1fn": 4,
 }
+
+
+def _similar(text: str) -> str:
+    scalars = [f"{code}{bits}" for code, widths in _BITS.items() for bits in widths] + [*_NAMED_BITS]
+    found = difflib.get_close_matches(text.lower(), scalars, n=2, cutoff=0.5)
+    return f"; did you mean {' or '.join(repr(f) for f in found)}?" if found else ""
 
 
 class DataType(str):
@@ -64,7 +73,7 @@ class DataType(str):
     @classmethod
     def _parse(cls, text: str) -> DataType:
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"a data type is written as text such as 'float32', not {text!r}")
+            raise TypeError(f"a data type is written as text such as 'float32', not {kind_of(text)}")
         name = _ALIASES.get(text, text)
         if match := _SIZED.fullmatch(name):
             code, bits = match[1], int(match[2])
@@ -78,7 +87,7 @@ class DataType(str):
             code = scalar = match[1]
             bits, lanes = _NAMED_BITS[code], int(match[2] or 1)
         else:
-            raise ValueError(f"unknown data type '{text}'")
+            raise ValueError(f"unknown data type '{text}'{_similar(text)}")
         name = scalar if lanes == 1 else f"{scalar}x{lanes}"
         self = str.__new__(cls, name)
         self.code, self.bits, self.lanes = code, bits, lanes

@@ -237,6 +237,8 @@ class CmpExpr(BinaryExpr):
         super()._check()
         if self.a.dtype.is_handle and not isinstance(self, (EQ, NE)):
             raise TypeError(f"{type(self).__name__} takes numbers; pointers are equal or not, and have no order")
+        if isinstance(self.a, StringImm) or isinstance(self.b, StringImm):
+            raise TypeError("a text cannot be compared when the program runs")
 
 
 class LogicExpr(BinaryExpr):
@@ -497,6 +499,8 @@ class Shuffle(PrimExpr, interned=True):
         if not self.vectors or not self.indices:
             raise ValueError("a shuffle needs at least one vector and one index")
         element = self.vectors[0].dtype.element
+        if element.is_handle:
+            raise TypeError("a shuffle picks lanes of vectors of numbers, not of pointers or texts")
         for v in self.vectors:
             if v.dtype.element is not element:
                 raise TypeError(f"a shuffle mixes {element!s} and {v.dtype.element!s}")

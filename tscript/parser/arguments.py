@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import dis
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import BuiltinFunctionType, TracebackType
 from typing import Any, Final, NoReturn
 
@@ -15,6 +16,12 @@ from tscript.support.wording import kind_of, shown_int
 
 _RAISES: Final = {dis.opmap[name] for name in ("RAISE_VARARGS", "RERAISE") if name in dis.opmap}
 _LONGEST: Final = 40
+_SIGNS: Final[dict[type[ast.AST], str]] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.MatMult: "@", ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Is: "is",
+    ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in", ast.USub: "-", ast.UAdd: "+", ast.Invert: "~",
+}  # fmt: skip
 _INSTEAD: Final[dict[Any, str]] = {
     max: "use T.max(x, y)",
     min: "use T.min(x, y)",
@@ -56,6 +63,15 @@ def refuse_arguments(e: Exception, name: str, function: Any, args: Sequence[Any]
         fail(f"{name} cannot take {_listed(given) if given else 'no arguments'}", None, hint)
 
 
+def call_bare(name: str, function: Callable[[], Any]) -> Any:
+    """What `function` makes without arguments, as an annotation asks it to. Raises ScriptError if it needs some."""
+    try:
+        return function()
+    except TypeError as e:
+        refuse_arguments(e, name, function, (), {})
+        raise
+
+
 def refuse_call(name: str, value: Any) -> NoReturn:
     """Raise ScriptError for a call of `value`, which cannot be called."""
     hint = f"an element is written `{name}[...]`" if isinstance(value, Buffer) else None
@@ -66,6 +82,14 @@ def refuse_subscript(name: str, value: Any) -> NoReturn:
     """Raise ScriptError for a subscript of `value`, which takes none."""
     hint = "make a buffer of it by T.match_buffer or T.decl_buffer" if isinstance(value, Var) else None
     fail(f"`{name}` is {kind_of(value)}, and has no elements", None, hint)
+
+
+def refuse_operands(e: TypeError, op: type[ast.AST], *operands: Any) -> None:
+    """Raise ScriptError for `e`, raised by an operator, if it is Python's own word for operands that do not fit."""
+    if _raised_on_purpose(e.__traceback__):
+        return
+    hint = "an element of a buffer is written `A[...]`" if any(isinstance(o, Buffer) for o in operands) else None
+    fail(f"`{_SIGNS[op]}` does not work on {' and '.join(kind_of(o) for o in operands)}", None, hint)
 
 
 def _find_instead(function: Any, args: Sequence[Any]) -> str | None:

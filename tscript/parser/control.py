@@ -227,8 +227,7 @@ def require_text(what: str, value: object) -> None:
 def attr(node: Any, attr_key: str, value: Any) -> WrapFrame:
     """An attribute that holds for the rest of the scope."""
     require_text("the key of T.attr", attr_key)
-    # Targets, arrays and other objects are kept as they are.
-    kept = convert_attr(node) if isinstance(node, (bool, int, float, list, tuple, dict)) else node
+    kept = convert_attr(node)
     expr = as_expr(value)
     return WrapFrame(lambda body, span: AttrStmt(kept, attr_key, expr, body, span=span))
 

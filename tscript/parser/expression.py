@@ -25,7 +25,7 @@ from tscript.ir.buffer import Buffer, subscript
 from tscript.ir.construct import compare_operands, convert, match_lanes
 from tscript.ir.expr import PrimExpr
 from tscript.ir.stmt import BufferRegion
-from tscript.parser.arguments import is_ours, refuse_arguments, refuse_call, refuse_subscript
+from tscript.parser.arguments import is_ours, refuse_arguments, refuse_call, refuse_operands, refuse_subscript
 from tscript.parser.blocks import reads, writes
 from tscript.parser.buffers import match_buffer
 from tscript.parser.control import realize, region_as_vector
@@ -101,17 +101,26 @@ def binary(op: type[ast.operator], left: Any, right: Any) -> Any:
         right = convert(right)
     try:
         return _BINARY[op](left, right)
-    except TypeError:
+    except TypeError as e:
         if op in (ast.Pow, ast.MatMult) and (isinstance(left, PrimExpr) or isinstance(right, PrimExpr)):
             sign, hint = ("**", "use T.pow(x, y)") if op is ast.Pow else ("@", "write the loops of the product")
             fail(f"`{sign}` does not work on values of a kernel", None, hint)
+        refuse_operands(e, op, left, right)
         raise
 
 
 def compare(op: type[ast.cmpop], left: Any, right: Any) -> Any:
     """`left op right`: a node without folding if an operand is an expression, else Python's result."""
-    python, node = _COMPARE[op]
+    method, node = _COMPARE[op]
     left, right = _operand(left), _operand(right)
+
+    def python(left: Any, right: Any) -> Any:
+        try:
+            return method(left, right)
+        except TypeError as e:
+            refuse_operands(e, op, left, right)
+            raise
+
     if node is None:
         if op in (ast.In, ast.NotIn):
             _require_decided(left, right)
@@ -283,7 +292,11 @@ class Evaluator:
             return ex.Not(value)
         if isinstance(node.op, ast.UAdd) and isinstance(value, PrimExpr):
             fail("`+x` does not work on values of a kernel", None, "leave out the sign")
-        return _UNARY[type(node.op)](value)
+        try:
+            return _UNARY[type(node.op)](value)
+        except TypeError as e:
+            refuse_operands(e, type(node.op), value)
+            raise
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         kind = type(node.op)

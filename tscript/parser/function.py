@@ -6,13 +6,14 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, Final, overload
 
 from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import HANDLE, VOID, DataType
 from tscript.ir.expr import PrimType, TupleType, Type, Var
 from tscript.ir.function import PrimFunc
+from tscript.parser.arguments import call_bare
 from tscript.parser.blocks import FunctionFrame, add_param
 from tscript.parser.builder import Builder, building
 from tscript.parser.checks import require_well_formed
@@ -48,11 +49,20 @@ def frame_names(frame: FrameType | None, function: FunctionType) -> Mapping[str,
 
     They are needed for names that stand only in annotations, which Python may not have evaluated.
     """
-    if frame is None or frame.f_locals is frame.f_globals:
-        return {}
-    if function.__code__ not in set(constant_codes(frame.f_code)):
-        return {}
-    return dict(frame.f_locals)
+    return {} if frame is None else local_names(frame, function.__code__)
+
+
+def local_names(frame: FrameType, code: CodeType) -> dict[str, Any]:
+    """Local names of `frame`, if `code` is written in it, and, where that is a class, of the function around it."""
+    found: dict[str, Any] = {}
+    place: FrameType | None = frame
+    while place is not None and place.f_locals is not place.f_globals and code in set(constant_codes(place.f_code)):
+        is_class = _is_class_body(place)
+        if place is frame or not is_class:
+            found = {**place.f_locals, **found}
+        # Only the body of a class runs right where it is written: its caller is what stands around it.
+        place, code = (place.f_back, place.f_code) if is_class else (None, code)
+    return found
 
 
 def _is_class_body(frame: FrameType) -> bool:
@@ -140,7 +150,7 @@ def annotation_value(evaluator: Evaluator, node: ast.expr) -> Any:
     value = evaluator.eval_annotation(node)
     if callable(value) and not isinstance(value, (Var, Buffer)):
         try:
-            return value()
+            return call_bare(ast.unparse(node), value)
         except Exception as e:
             raise at_span(e, evaluator.source.span(node)) from (e if full_traceback() else None)
     return value

@@ -116,6 +116,8 @@ def macro(func: Any = None, *, hygienic: bool = True) -> Any:
 def _decorate(func: Any, frame: FrameType, hygienic: bool) -> Macro:
     if not isinstance(func, FunctionType):
         raise TypeError(f"@T.macro is for functions, not for {kind_of(func)}; options are given by keyword")
+    if func.__code__.co_name == "<lambda>" or func.__code__.co_flags & inspect.CO_COROUTINE:
+        raise TypeError("@T.macro is for functions written with `def`, not for lambdas and coroutines")
     try:
         source = source_of(func, frame)
         # Closure and module are looked up at each use, as Python does for a function.

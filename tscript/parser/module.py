@@ -22,6 +22,7 @@ from tscript.parser.function import (
     MODULE_DECORATORS,
     captured_names,
     decorator_options,
+    local_names,
     prim_func,
     read_function,
     result_dtype,
@@ -89,6 +90,8 @@ class _ClassName:
         self._draft = draft
 
     def __getattr__(self, name: str) -> FunctionRef:
+        if name.startswith("__"):
+            raise AttributeError(name)
         found = self._draft.references.get(name)
         if found is None:
             known = list(self._draft.references)
@@ -251,13 +254,11 @@ def class_names(cls: type, frame: FrameType | None) -> tuple[Mapping[str, Any], 
     macros = {n: v for n, v in vars(cls).items() if isinstance(v, Macro)}
     module_names: Mapping[str, Any] = methods[0].__globals__ if methods else vars(sys.modules[cls.__module__])
     local: Mapping[str, Any] = {}
-    if frame is not None and frame.f_locals is not frame.f_globals:
+    if frame is not None:
         own = {m.__code__ for m in methods}
-        if any(
-            c.co_name == cls.__name__ and (not own or own & set(constant_codes(c)))
-            for c in constant_codes(frame.f_code)
-        ):
-            local = dict(frame.f_locals)
+        for code in constant_codes(frame.f_code):
+            if code.co_name == cls.__name__ and (not own or own & set(constant_codes(code))):
+                local = local_names(frame, code)
     return (closure, local, module_names, macros)
 
 

@@ -149,7 +149,14 @@ def implicit_root(realize: Stmt) -> Block | None:
     if not isinstance(realize, BlockRealize) or realize.iter_values or not is_true(realize.predicate):
         return None
     root = realize.block
-    if root.annotations or root.match_buffers or root.reads or root.writes or root.init is not None:
+    if (
+        root.name_hint != "root"
+        or root.annotations
+        or root.match_buffers
+        or root.reads
+        or root.writes
+        or root.init is not None
+    ):
         return None
     inner = root.body
     if isinstance(inner, BlockRealize):

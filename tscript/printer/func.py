@@ -12,11 +12,13 @@ from tscript.printer.block import implicit_root
 from tscript.printer.buffer import annotation, assignment, is_simple
 from tscript.printer.core import Frame, Line, Piece, Place, Printer
 from tscript.printer.expr import call, commas
+from tscript.printer.names import legal_name
 from tscript.printer.options import PathMark, step
 
 
 def print_function(p: Printer, func: PrimFunc, name: str, indent: int, mark: PathMark | None) -> list[Line]:
     """The lines of a function, without a header."""
+    name = legal_name(name)
     frame = p.begin(func, indent + 1)
     data_users: dict[Var, int] = {}
     for b in func.buffer_map.values():

@@ -8,6 +8,14 @@ import re
 _FOREIGN = re.compile(r"[^0-9A-Za-z_]")
 
 
+def legal_name(hint: str) -> str:
+    """`hint` itself if a function may be called so, else a name made from it."""
+    if hint.isidentifier() and not keyword.iskeyword(hint):
+        return hint
+    base = _FOREIGN.sub("_", hint)
+    return f"_{base}" if not base or base[0].isdigit() else f"{base}_" if keyword.iskeyword(base) else base
+
+
 class Names:
     """The names in use. What Python or the text itself needs is taken from the start."""
 

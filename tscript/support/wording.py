@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
-_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
-
 
 def kind_of(value: object) -> str:
     """What `value` is, with its article.
 
     >>> kind_of(3), kind_of([]), kind_of(None), kind_of(len)
-    ('an int', 'a list', 'None', 'a function')
+    ('an int', 'a list', 'None', 'a built-in function')
     """
     if value is None:
         return "None"
@@ -19,7 +17,9 @@ def kind_of(value: object) -> str:
         return "`...`"
     if isinstance(value, ModuleType):
         return "a module"
-    if isinstance(value, _FUNCTIONS):
+    if isinstance(value, BuiltinFunctionType):
+        return "a built-in function"
+    if isinstance(value, (FunctionType, MethodType)):
         return "a function"
     if isinstance(value, type):
         return f"the class {value.__name__}"

@@ -11,6 +11,7 @@ from tscript.ir.dtype import DataType
 from tscript.ir.expr import Call as CallNode
 from tscript.ir.expr import GlobalVar, Op, PrimExpr
 from tscript.parser.dialect.values import Value, call, call_arg, dtype_first, op_function
+from tscript.support.wording import kind_of
 
 
 def find_op(name: str | Op) -> Op:
@@ -39,7 +40,7 @@ def call_intrin(dtype: str, func_name: str | Op, *args: Value) -> CallNode:
 
 def _named(op: str, dtype: str, func_name: Any, args: tuple[Value, ...]) -> CallNode:
     if not isinstance(func_name, (str, PrimExpr)):
-        raise TypeError(f"T.{op} takes the result's type, then the function's name as text, not {func_name!r}")
+        raise TypeError(f"T.{op} takes the result's type, then the function's name as text, not {kind_of(func_name)}")
     return call(dtype, op, func_name, *args)
 
 
