@@ -1,0 +1,177 @@
+"""Whether the bindings of a block form an affine map of its loops: each axis a compact digit string of loop digits.
+
+A digit is `(loop // lower) % extent`. A binding is affine when its digits, by rising scale, follow one another
+without gap or overlap; the bindings of a block together are when each loop's digits are used once and completely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tscript.arith import simplify
+from tscript.ir.expr import FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var
+from tscript.ir.linear import linear_form
+from tscript.schedule.symbols import mentions, range_bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """`(var // lower) % extent`, where `var` counts from its start."""
+
+    var: Var
+    lower: int
+    extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class DigitString:
+    """`base` plus digits times scales, by rising scale: it takes `count` values, `scale` apart, each of them once.
+
+    `whole` is a variable of unknown extent that stands above the digits.
+    """
+
+    base: PrimExpr
+    digits: tuple[tuple[Digit, int], ...]
+    count: PrimExpr
+    scale: int
+    whole: Var | None = None
+
+
+def find_digits(expr: PrimExpr, domain: Mapping[Var, Range]) -> DigitString | None:
+    """`expr` as a compact string of digits of the variables of `domain`; other variables count as constants."""
+    bounds = range_bounds(domain)
+    expr = simplify(expr, bounds)
+    terms, constant = linear_form(expr)
+    base: PrimExpr = IntImm(expr.dtype, constant)
+    digits: list[tuple[Digit, int]] = []
+    whole: tuple[Var, int] | None = None
+    for term, factor in terms.items():
+        if not mentions(term, domain):
+            base = base + term * factor
+            continue
+        if factor <= 0:
+            return None
+        if isinstance(term, Var):
+            start = domain[term].min
+            if mentions(start, domain) or mentions(domain[term].extent, domain):
+                return None
+            base = base + start * factor
+            if _extent(domain[term]) is None:
+                if whole is not None:
+                    return None
+                whole = term, factor
+                continue
+        found = _term_digits(term, domain)
+        if found is None:
+            return None
+        digits += [(d, s * factor) for d, s in found if d.extent != 1]
+    digits.sort(key=lambda item: item[1])
+    reach = scale = digits[0][1] if digits else whole[1] if whole is not None else 1
+    for d, s in digits:
+        if s != reach:
+            return None
+        reach = s * d.extent
+    base = simplify(base, bounds)
+    if whole is None:
+        return DigitString(base, tuple(digits), IntImm(expr.dtype, reach // scale), scale)
+    # A variable of unknown extent can only stand above the others.
+    if reach != whole[1]:
+        return None
+    count = simplify(domain[whole[0]].extent * (reach // scale))
+    return DigitString(base, tuple(digits), count, scale, whole[0])
+
+
+def _term_digits(term: PrimExpr, domain: Mapping[Var, Range]) -> list[tuple[Digit, int]] | None:
+    if isinstance(term, Var):
+        extent = _extent(domain[term])
+        return None if extent is None else [(Digit(term, 1, extent), 1)]
+    if not (isinstance(term, (FloorDiv, FloorMod)) and isinstance(term.b, IntImm) and term.b.value > 0):
+        return None
+    inner = find_digits(term.a, domain)
+    if inner is None or inner.whole is not None or inner.scale != 1 or not _is_zero(inner.base):
+        return None
+    cut = _cut(inner.digits, term.b.value)
+    if cut is None:
+        return None
+    low, high = cut
+    return high if isinstance(term, FloorDiv) else low
+
+
+def _cut(
+    digits: Iterable[tuple[Digit, int]], at: int
+) -> tuple[list[tuple[Digit, int]], list[tuple[Digit, int]]] | None:
+    """The digits below and from `at` on, splitting one that spans it."""
+    low: list[tuple[Digit, int]] = []
+    high: list[tuple[Digit, int]] = []
+    for d, scale in digits:
+        if scale * d.extent <= at:
+            low.append((d, scale))
+        elif scale >= at:
+            if scale % at:
+                return None
+            high.append((d, scale // at))
+        else:
+            if at % scale or d.extent % (at // scale):
+                return None
+            part = at // scale
+            low.append((Digit(d.var, d.lower, part), scale))
+            high.append((Digit(d.var, d.lower * part, d.extent // part), 1))
+    return low, high
+
+
+def is_affine_map(values: Iterable[PrimExpr], domain: Mapping[Var, Range]) -> bool:
+    """Whether `values` are compact strings of digits that use each variable's digits at most once, and completely.
+
+    A variable that no value uses is allowed, as are values without any variable.
+    """
+    used: dict[Var, list[Digit]] = {}
+    whole: set[Var] = set()
+    for value in values:
+        found = find_digits(value, domain)
+        if found is None or found.scale != 1:
+            return False
+        if found.whole is not None:
+            if found.whole in whole:
+                return False
+            whole.add(found.whole)
+        for d, _ in found.digits:
+            used.setdefault(d.var, []).append(d)
+    return all(var not in whole and _is_complete(digits, domain[var]) for var, digits in used.items())
+
+
+def are_independent(strings: Iterable[DigitString]) -> bool:
+    """Whether no digit is shared, so that every combination of values occurs."""
+    used: dict[Var, list[Digit]] = {}
+    whole: set[Var] = set()
+    for string in strings:
+        if string.whole is not None:
+            if string.whole in whole:
+                return False
+            whole.add(string.whole)
+        for d, _ in string.digits:
+            used.setdefault(d.var, []).append(d)
+    for digits in used.values():
+        digits.sort(key=lambda d: d.lower)
+        if any(b.lower < a.lower * a.extent for a, b in pairwise(digits)):
+            return False
+    return True
+
+
+def _is_complete(digits: list[Digit], domain: Range) -> bool:
+    digits.sort(key=lambda d: d.lower)
+    reach = 1
+    for d in digits:
+        if d.lower != reach:
+            return False
+        reach *= d.extent
+    return reach == _extent(domain)
+
+
+def _extent(r: Range) -> int | None:
+    return r.extent.value if isinstance(r.extent, IntImm) else None
+
+
+def _is_zero(e: PrimExpr) -> bool:
+    return isinstance(e, IntImm) and e.value == 0

@@ -1,0 +1,294 @@
+"""What primitives ask of blocks and loops before they change anything.
+
+Everything is computed from the program as it is now. `is_*` answers, `why_not_*` gives the reason or "", and
+`require_*` refuses with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from weakref import WeakKeyDictionary
+
+from tscript.ir.buffer import Buffer
+from tscript.ir.expr import IterVar
+from tscript.ir.functor import Visitor
+from tscript.ir.stmt import Block, BufferStore
+from tscript.schedule.affine import is_affine_map
+from tscript.schedule.core import ScheduleCore
+from tscript.schedule.coverage import region_cover
+from tscript.schedule.errors import refuse
+from tscript.schedule.scope import DepKind
+from tscript.schedule.sref import StmtSRef
+from tscript.schedule.state import ScheduleState
+from tscript.schedule.symbols import loop_ranges, mentions
+
+# -- bindings -------------------------------------------------------------------------------------
+
+
+def affine_binding(state: ScheduleState, block: StmtSRef, below: StmtSRef | None = None) -> bool:
+    """Whether the bindings of a block form an affine map of its loops, so that no two iterations of those that are
+    bound run the same instance. With `below`, of that loop and those inside it only.
+    """
+    loops = state.loops_of(block)
+    if below is not None:
+        loops = loops[loops.index(below) :]
+    return is_affine_map(state.realize_of(block).iter_values, loop_ranges(loops))
+
+
+def is_trivial_binding(state: ScheduleState, block: StmtSRef) -> bool:
+    """Whether each axis is bound to just a loop variable."""
+    ranges = loop_ranges(state.loops_of(block))
+    return all(value in ranges for value in state.realize_of(block).iter_values)
+
+
+def require_scope_root(state: ScheduleState, block: StmtSRef) -> StmtSRef:
+    """The block around `block`; refused for the root of a function."""
+    root = state.scope_root(block)
+    if root is None:
+        refuse("{0} is the root of its function; choose a block inside it", block.block)
+    return root
+
+
+# -- kinds of blocks ------------------------------------------------------------------------------
+
+
+def is_complete_block(
+    state: ScheduleState, block: StmtSRef, root: StmtSRef | None = None, within: StmtSRef | None = None
+) -> bool:
+    """Whether a block has spatial axes only, is the only writer of what it writes, and reads none of it.
+
+    `root` is the block around it; with `within` (a loop), only writers below that loop count.
+    """
+    return not why_not_complete(state, block, root, within)
+
+
+def is_reduction_block(
+    state: ScheduleState, block: StmtSRef, root: StmtSRef | None = None, within: StmtSRef | None = None
+) -> bool:
+    """Whether a block accumulates from an init over its reduce axes, alone in writing what it writes.
+
+    `root` and `within` are as for `is_complete_block`.
+    """
+    return not why_not_reduction(state, block, root, within)
+
+
+def why_not_complete(
+    state: ScheduleState, block: StmtSRef, root: StmtSRef | None = None, within: StmtSRef | None = None
+) -> str:
+    """The condition of a complete block that `block` lacks, or nothing."""
+    for axis in block.block.iter_vars:
+        if axis.iter_type != IterVar.DataPar:
+            return f"its axis `{axis.var.name}` is not spatial"
+    reason = _why_not_dominant(state, block, root, within)
+    if reason:
+        return reason
+    written = dict.fromkeys(w.buffer for w in block.block.writes)
+    for r in block.block.reads:
+        if r.buffer in written:
+            return f"it both reads and writes `{r.buffer.name}`"
+    return ""
+
+
+def why_not_reduction(
+    state: ScheduleState, block: StmtSRef, root: StmtSRef | None = None, within: StmtSRef | None = None
+) -> str:
+    """The condition of a reduction block that `block` lacks, or nothing."""
+    stmt = block.block
+    if stmt.init is None:
+        return "it has no T.init()"
+    if not affine_binding(state, block):
+        return "its axes are not bound to an affine map of its loops"
+    for axis in stmt.iter_vars:
+        if axis.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
+            return f"its axis `{axis.var.name}` is neither spatial nor reduce"
+    reason = _why_not_dominant(state, block, root, within)
+    if reason:
+        return reason
+    reduced = {axis.var: None for axis in stmt.iter_vars if axis.iter_type == IterVar.CommReduce}
+    written = dict.fromkeys(w.buffer for w in stmt.writes)
+    for store in stores_of(stmt):
+        if store.buffer in written and any(mentions(i, reduced) for i in store.indices):
+            return f"it stores to `{store.buffer.name}` at subscripts that depend on a reduce axis"
+    return ""
+
+
+def _why_not_dominant(state: ScheduleState, block: StmtSRef, root: StmtSRef | None, within: StmtSRef | None) -> str:
+    root = root if root is not None else state.scope_root(block)
+    if root is None:
+        return ""
+    writers = state.scope(root).buffer_writers
+    for w in block.block.writes:
+        for other in writers.get(w.buffer, ()):
+            if other is not block and (within is None or state.is_ancestor(within, other)):
+                return f"`{w.buffer.name}` is written by block `{other.block.name_hint}` too"
+    return ""
+
+
+def require_complete(state: ScheduleState, block: StmtSRef, root: StmtSRef | None = None) -> None:
+    """Refuse a block that is not complete."""
+    reason = why_not_complete(state, block, root)
+    if reason:
+        refuse(f"{{0}} is not complete: {_literal(reason)}", block.block)
+
+
+def require_reduction(state: ScheduleState, block: StmtSRef, root: StmtSRef | None = None) -> None:
+    """Refuse a block that is not a reduction."""
+    reason = why_not_reduction(state, block, root)
+    if reason:
+        refuse(f"{{0}} is not a reduction: {_literal(reason)}", block.block)
+
+
+def require_complete_or_reduction(state: ScheduleState, block: StmtSRef, root: StmtSRef | None = None) -> None:
+    """Refuse a block that is neither complete nor a reduction."""
+    first = why_not_complete(state, block, root)
+    second = first and why_not_reduction(state, block, root)
+    if second:
+        refuse(f"{{0}} is neither complete ({_literal(first)}) nor a reduction ({_literal(second)})", block.block)
+
+
+def _literal(text: str) -> str:
+    """Text for a message in which braces stand for statements."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+class _Stores(Visitor):
+    def __init__(self) -> None:
+        self.found: list[BufferStore] = []
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        """Collect the store."""
+        self.found.append(node)
+
+    def visit_PrimExpr(self, node: object) -> None:
+        """No expression holds a store."""
+
+
+def stores_of(block: Block, init: bool = False) -> list[BufferStore]:
+    """All stores in the body of a block (and in its init, if asked), those of inner blocks included."""
+    visitor = _Stores()
+    if init and block.init is not None:
+        visitor.visit(block.init)
+    visitor.visit(block.body)
+    return visitor.found
+
+
+# -- outputs --------------------------------------------------------------------------------------
+
+
+def is_output_block(state: ScheduleState, block: StmtSRef, root: StmtSRef | None = None) -> bool:
+    """Whether a block writes a buffer that the block around it does not allocate."""
+    root = root if root is not None else require_scope_root(state, block)
+    own = dict.fromkeys(root.block.alloc_buffers)
+    return any(w.buffer not in own for w in block.block.writes)
+
+
+def require_not_output(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> None:
+    """Refuse a block that writes a buffer which is seen outside the block around it."""
+    if is_output_block(state, block, root):
+        own = dict.fromkeys(root.block.alloc_buffers)
+        name = next(w.buffer.name for w in block.block.writes if w.buffer not in own)
+        refuse(f"{{0}} writes `{name}`, which is used outside {{1}}", block.block, root.block)
+
+
+# -- scopes and subtrees --------------------------------------------------------------------------
+
+
+def why_not_stage_pipeline(state: ScheduleState, root: StmtSRef) -> str:
+    """Why the blocks of a scope are no pipeline in which each stage consumes what earlier ones made; "" if they are."""
+    found = _PIPELINE.get(root.block)
+    if found is None:
+        found = _PIPELINE[root.block] = _find_break(state, root)
+    return found
+
+
+_PIPELINE: WeakKeyDictionary[Block, str] = WeakKeyDictionary()
+
+
+def _find_break(state: ScheduleState, root: StmtSRef) -> str:
+    scope = state.scope(root)
+    for child in scope.children:
+        for dep in scope.dst2deps.get(child, ()):
+            if dep.kind is DepKind.WAR:
+                return (
+                    f"block `{child.block.name_hint}` overwrites what block `{dep.src.block.name_hint}` reads before it"
+                )
+        if not region_cover(state, child):
+            return (
+                f"block `{child.block.name_hint}` may read elements that the blocks before it have not written "
+                "in the same iteration of the loops around both"
+            )
+    return ""
+
+
+def is_stage_pipeline(state: ScheduleState, root: StmtSRef) -> bool:
+    """Whether each block of a scope reads only what earlier ones have completed, and none overwrites what was read."""
+    return not why_not_stage_pipeline(state, root)
+
+
+def require_stage_pipeline(s: ScheduleCore, root: StmtSRef) -> None:
+    """Refuse a scope that is no stage pipeline, unless the schedule leaves such checks out."""
+    if s.enable_check:
+        reason = why_not_stage_pipeline(s.state, root)
+        if reason:
+            refuse(f"the blocks of {{0}} are no pipeline of stages: {_literal(reason)}", root.block)
+
+
+def require_region_cover(state: ScheduleState, block: StmtSRef) -> None:
+    """Refuse a block that may read what has not been written."""
+    if not region_cover(state, block):
+        refuse(
+            "{0} may read elements that the blocks before it have not written in the same iteration of common loops",
+            block.block,
+        )
+
+
+def require_compact_dataflow(s: ScheduleCore, loop: StmtSRef) -> None:
+    """Refuse a loop below which a block is neither complete nor a reduction, counting only writers below the loop."""
+    if not s.enable_check:
+        return
+    for child in s.state.child_blocks(loop):
+        root = s.state.scope_root(child)
+        first = why_not_complete(s.state, child, root, loop)
+        second = first and why_not_reduction(s.state, child, root, loop)
+        if second:
+            refuse(
+                f"the iterations of {{0}} are not independent as far as can be told: {{1}} is neither complete "
+                f"({_literal(first)}) nor a reduction ({_literal(second)})",
+                loop.loop,
+                child.block,
+            )
+
+
+def writers_of(state: ScheduleState, root: StmtSRef, buffer: Buffer) -> list[StmtSRef]:
+    """The blocks of a scope that write a buffer, in program order."""
+    return state.scope(root).buffer_writers.get(buffer, [])
+
+
+def readers_of(state: ScheduleState, root: StmtSRef, buffer: Buffer) -> Iterator[StmtSRef]:
+    """The blocks of a scope that read a buffer, in program order."""
+    return (c for c in state.scope(root).children if any(r.buffer is buffer for r in c.block.reads))
+
+
+__all__ = [
+    "affine_binding",
+    "is_complete_block",
+    "is_output_block",
+    "is_reduction_block",
+    "is_stage_pipeline",
+    "is_trivial_binding",
+    "readers_of",
+    "region_cover",
+    "require_compact_dataflow",
+    "require_complete",
+    "require_complete_or_reduction",
+    "require_not_output",
+    "require_reduction",
+    "require_region_cover",
+    "require_scope_root",
+    "require_stage_pipeline",
+    "stores_of",
+    "why_not_complete",
+    "why_not_reduction",
+    "why_not_stage_pipeline",
+    "writers_of",
+]

@@ -1,0 +1,296 @@
+"""Whether what a block reads has been written before it, in the same iteration of the loops around both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from tscript.arith import Bound, Interval, eval_interval, simplify
+from tscript.arith.interval import Domains
+from tscript.ir.buffer import Buffer
+from tscript.ir.expr import IntImm, PrimExpr, Range, Var
+from tscript.ir.functor import substitute
+from tscript.ir.linear import difference, from_linear
+from tscript.ir.stmt import Block, BlockRealize, BufferRegion, For
+from tscript.schedule.affine import DigitString, are_independent, find_digits
+from tscript.schedule.scope import DepKind
+from tscript.schedule.sref import StmtSRef
+from tscript.schedule.state import ScheduleState
+from tscript.schedule.symbols import (
+    axis_ranges,
+    conjuncts,
+    gap_of,
+    loop_ranges,
+    mentions,
+    no_less,
+    outer_bounds,
+    proves,
+    variables,
+)
+
+_STORAGE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
+
+
+def relaxed_intervals(domain: Mapping[Var, Range], bounds: Mapping[Var, Bound]) -> dict[Var, Interval]:
+    """The interval of each variable of `domain` (outer ones first) in terms of what is not in it."""
+    relaxed: dict[Var, Interval] = {}
+    domains = Domains(relaxed, bounds)
+    for var, r in domain.items():
+        low = eval_interval(r.min, domains)
+        high = eval_interval(simplify(r.min + r.extent - 1), domains)
+        if low is not None and high is not None:
+            relaxed[var] = Interval(low.low, high.high)
+    return relaxed
+
+
+def relax_range(r: Range, domain: Mapping[Var, Range], bounds: Mapping[Var, Bound]) -> Interval | None:
+    """All values of a range while variables run over `domain`; None where nothing is known."""
+    relaxed = relaxed_intervals(domain, bounds)
+    if any(v in domain and v not in relaxed for v in variables(r.min, r.extent)):
+        return None
+    domains = Domains(relaxed, bounds)
+    low = eval_interval(r.min, domains)
+    high = low if _is_one(r.extent) else eval_interval(simplify(r.min + r.extent - 1, bounds), domains)
+    return None if low is None or high is None else Interval(low.low, high.high)
+
+
+def bound_region(realize: BlockRealize, region: BufferRegion) -> list[Range]:
+    """A region of a block in terms of the loops around it."""
+    values = binding_map(realize)
+    return [Range.from_min_extent(substitute(r.min, values), substitute(r.extent, values)) for r in region.region]
+
+
+def binding_map(realize: BlockRealize) -> dict[Var, PrimExpr]:
+    """The binding value of each axis variable."""
+    return {axis.var: v for axis, v in zip(realize.block.iter_vars, realize.iter_values, strict=True)}
+
+
+def region_cover(state: ScheduleState, block: StmtSRef) -> bool:
+    """Whether each region the block reads is written, by blocks of its scope, in the same iteration of common loops.
+
+    Buffers that no earlier block of the scope writes count as covered.
+    """
+    root = state.scope_root(block)
+    if root is None:
+        return True
+    known = _KNOWN.get(root.block)
+    if known is None:
+        known = _KNOWN[root.block] = {}
+    found = known.get(block.block)
+    if found is None:
+        found = known[block.block] = _covered(state, root, block)
+    return found
+
+
+# By the scope root, whose identity changes with whatever is below it.
+_KNOWN: WeakKeyDictionary[Block, dict[Block, bool]] = WeakKeyDictionary()
+
+
+def _covered(state: ScheduleState, root: StmtSRef, block: StmtSRef) -> bool:
+    scope = state.scope(root)
+    sources = dict.fromkeys(d.src for d in scope.dst2deps.get(block, ()) if d.kind is DepKind.RAW)
+    for region in block.block.reads:
+        producers = [p for p in sources if any(w.buffer is region.buffer for w in p.block.writes)]
+        if producers and not _is_covered(state, block, region, producers):
+            return False
+    return True
+
+
+def _is_covered(state: ScheduleState, block: StmtSRef, region: BufferRegion, producers: list[StmtSRef]) -> bool:
+    top = state.common_ancestor([block, *producers])
+    bounds = outer_bounds(state, block)
+    wanted = _wanted(state, block, region, top, bounds)
+    facts = conjuncts(state.realize_of(block).predicate)
+    written: list[_Box] = []
+    for p in producers:
+        bounds.update(outer_bounds(state, p))
+        for w in p.block.writes:
+            if w.buffer is region.buffer:
+                box = _written(state, p, w, top, bounds, facts)
+                if box is not None:
+                    written.append(box)
+    return any(_holds(box, wanted, bounds) for box in _with_unions(written, bounds))
+
+
+def relaxed_loops(state: ScheduleState, block: StmtSRef, top: StmtSRef, buffer: Buffer) -> dict[Var, Range]:
+    """Loops over which accesses of a block to `buffer` are collected, seen from `top`: those below it, and those
+    above that run on threads which share the buffer.
+    """
+    loops = state.loops_of(block)
+    below = loops[loops.index(top) + 1 :] if top in loops else loops
+    shared = [r for r in (loops[: loops.index(top) + 1] if top in loops else []) if _shares(r.loop, buffer.scope())]
+    return loop_ranges([*shared, *below])
+
+
+def _shares(loop: For, storage: str) -> bool:
+    """Whether the threads of a loop see the same memory of a storage scope."""
+    if loop.thread_binding is None:
+        return False
+    tag = loop.thread_binding.thread_tag
+    rank = _STORAGE_RANK.get(storage.partition(".")[0], 4)
+    if rank == 2:
+        return tag == "threadIdx.x"
+    return rank <= (0 if tag.startswith("blockIdx") else 1)
+
+
+@dataclass
+class _Wanted:
+    """For each dimension, ends of which each one alone encloses what is read."""
+
+    lows: list[list[PrimExpr]]
+    highs: list[list[PrimExpr]]
+
+
+def _wanted(
+    state: ScheduleState, block: StmtSRef, region: BufferRegion, top: StmtSRef, bounds: Mapping[Var, Bound]
+) -> _Wanted:
+    realize = state.realize_of(block)
+    domain = relaxed_loops(state, block, top, region.buffer)
+    axes = axis_ranges(block.block)
+    limits = [g for g in map(gap_of, conjuncts(realize.predicate)) if g is not None]
+    wanted = _Wanted([], [])
+    for size, own, r in zip(region.buffer.shape, region.region, bound_region(realize, region), strict=True):
+        lows: list[PrimExpr] = [IntImm(size.dtype, 0)]
+        highs: list[PrimExpr] = [simplify(size - 1)]
+        for found in (relax_range(r, domain, bounds), relax_range(own, axes, {})):
+            if found is not None:
+                lows.append(found.low)
+                highs.append(found.high)
+        last = simplify(r.min + r.extent - 1, bounds)
+        for terms, constant in limits:
+            # The predicate says terms + constant >= 0, so `last` is at most their sum, where that is free of loops.
+            total = difference(last, IntImm(last.dtype, 0))
+            rest = {t: total[0].get(t, 0) + terms.get(t, 0) for t in {**total[0], **terms}}
+            if all(not mentions(t, domain) for t, c in rest.items() if c):
+                highs.append(simplify(_sum(rest, total[1] + constant, last)))
+        wanted.lows.append(lows)
+        wanted.highs.append(highs)
+    return wanted
+
+
+def _sum(terms: Mapping[PrimExpr, int], constant: int, like: PrimExpr) -> PrimExpr:
+    return from_linear(({t: c for t, c in terms.items() if c}, constant), like.dtype)
+
+
+@dataclass
+class _Box:
+    """For each dimension, ends: all that lies between the largest low and the smallest high is written."""
+
+    lows: list[list[PrimExpr]]
+    highs: list[list[PrimExpr]]
+
+
+def _written(
+    state: ScheduleState,
+    block: StmtSRef,
+    region: BufferRegion,
+    top: StmtSRef,
+    bounds: Mapping[Var, Bound],
+    facts: list[PrimExpr],
+) -> _Box | None:
+    """What a block surely writes of a region's buffer; None if that is no box."""
+    realize = state.realize_of(block)
+    domain = relaxed_loops(state, block, top, region.buffer)
+    ranges = bound_region(realize, region)
+    strings: list[DigitString] = []
+    box = _Box([], [])
+    for r in ranges:
+        if mentions(r.extent, domain):
+            return None
+        string = find_digits(r.min, domain)
+        if string is None or not no_less(r.extent, IntImm(r.extent.dtype, string.scale), bounds):
+            if string is None or not _is_single(string):
+                return None
+        strings.append(string)
+        box.lows.append([string.base])
+        box.highs.append([simplify(string.base + (string.count - 1) * string.scale + r.extent - 1, bounds)])
+    if not are_independent(strings):
+        return None
+    used = variables(*(r.min for r in ranges))
+    idle: dict[Var, PrimExpr] = {v: r.min for v, r in domain.items() if v not in used}
+    for condition in conjuncts(realize.predicate):
+        # One instance for each element is enough: a variable that the region is free of may take its first value.
+        part = substitute(condition, idle)
+        if not proves(part, bounds, facts) and not _limits(part, ranges, box, domain):
+            return None
+    return box
+
+
+def _limits(condition: PrimExpr, ranges: list[Range], box: _Box, domain: Mapping[Var, Range]) -> bool:
+    """Take a condition into account that cuts off one end of one dimension; whether it is of that sort."""
+    gap = gap_of(condition)
+    if gap is None:
+        return False
+    for d, r in enumerate(ranges):
+        at, constant = difference(r.min, IntImm(r.min.dtype, 0))
+        for sign, ends in ((1, box.highs), (-1, box.lows)):
+            rest = {t: sign * at.get(t, 0) + gap[0].get(t, 0) for t in {**at, **gap[0]}}
+            if any(mentions(t, domain) for t, c in rest.items() if c):
+                continue
+            if not mentions(r.min, domain) or (sign < 0 and not _is_one(r.extent)):
+                continue
+            # sign * min <= sum of rest; from the last admitted start on, the extent of the region is written too.
+            end = _sum(rest, sign * constant + gap[1], r.min)
+            if sign > 0:
+                ends[d].append(simplify(end + r.extent - 1) if _is_one(r.extent) else end)
+            else:
+                ends[d].append(simplify(0 - end))
+            return True
+    return False
+
+
+def _holds(box: _Box, wanted: _Wanted, bounds: Mapping[Var, Bound]) -> bool:
+    return all(
+        _above(wanted.lows[d], lows, bounds) and _above_all(highs, wanted.highs[d], bounds)
+        for d, (lows, highs) in enumerate(zip(box.lows, box.highs, strict=True))
+    )
+
+
+def _above(some: list[PrimExpr], all_of: list[PrimExpr], bounds: Mapping[Var, Bound]) -> bool:
+    """Whether, for each of `all_of`, one of `some` is no less."""
+    return all(any(no_less(a, b, bounds) for a in some) for b in all_of)
+
+
+def _above_all(all_of: list[PrimExpr], some: list[PrimExpr], bounds: Mapping[Var, Bound]) -> bool:
+    """Whether each of `all_of` is no less than one of `some`."""
+    return all(any(no_less(a, b, bounds) for b in some) for a in all_of)
+
+
+def _with_unions(boxes: list[_Box], bounds: Mapping[Var, Bound]) -> list[_Box]:
+    """The boxes, and the boxes that two of them (or more) make together along one dimension."""
+    found = list(boxes)
+    for _ in range(len(boxes) - 1):
+        for a in list(found):
+            for b in boxes:
+                joined = _join(a, b, bounds)
+                if joined is not None:
+                    found.append(joined)
+        if len(found) > 32:
+            break
+    return found
+
+
+def _join(a: _Box, b: _Box, bounds: Mapping[Var, Bound]) -> _Box | None:
+    """Both together where they agree in all dimensions but one, in which `b` goes on where `a` ends."""
+    differ = [d for d in range(len(a.lows)) if not (_same(a.lows[d], b.lows[d]) and _same(a.highs[d], b.highs[d]))]
+    if len(differ) != 1:
+        return None
+    d = differ[0]
+    starts_later = _above(b.lows[d], a.lows[d], bounds)
+    meets = all(no_less(high + 1, low, bounds) for high in a.highs[d] for low in b.lows[d])
+    if not (starts_later and meets and _above_all(b.highs[d], a.highs[d], bounds)):
+        return None
+    return _Box([*a.lows[:d], a.lows[d], *a.lows[d + 1 :]], [*a.highs[:d], b.highs[d], *a.highs[d + 1 :]])
+
+
+def _same(a: list[PrimExpr], b: list[PrimExpr]) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+
+
+def _is_single(string: DigitString) -> bool:
+    return _is_one(string.count)
+
+
+def _is_one(e: PrimExpr) -> bool:
+    return isinstance(e, IntImm) and e.value == 1

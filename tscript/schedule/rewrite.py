@@ -1,0 +1,251 @@
+"""Rewriting subtrees of a program while keeping track of which block came from which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tscript.ir import expr as ex
+from tscript.ir import stmt as st
+from tscript.ir.buffer import Buffer
+from tscript.ir.expr import PointerType, PrimExpr, Var
+from tscript.ir.functor import Rewriter, Substitute, children, pre_order_visit
+from tscript.ir.stmt import (
+    Block,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    seq,
+)
+from tscript.schedule.errors import refuse
+from tscript.schedule.sref import StmtSRef
+from tscript.schedule.state import ScheduleState
+
+BlockReuse = dict[Block, Block]
+"""Old blocks, and what became of them: what `ScheduleState.replace` wants to know."""
+
+
+class TrackingRewriter(Rewriter):
+    """A rewriter that records in `block_reuse` every block it changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block_reuse: BlockReuse = {}
+
+    def rewrite(self, node: Any) -> Any:
+        """The new form of a node."""
+        new = super().rewrite(node)
+        if isinstance(node, Block) and isinstance(new, Block) and new is not node:
+            self.block_reuse[node] = new
+        return new
+
+
+def followed(first: Mapping[Block, Block], second: Mapping[Block, Block]) -> BlockReuse:
+    """What became of blocks by two rewrites, one after the other."""
+    result = {old: second.get(new, new) for old, new in first.items()}
+    made = dict.fromkeys(first.values())
+    return result | {old: new for old, new in second.items() if old not in made and old not in result}
+
+
+# -- statements -----------------------------------------------------------------------------------
+
+
+class _StmtReplacer(TrackingRewriter):
+    def __init__(self, changes: Mapping[Stmt, Stmt | None]) -> None:
+        super().__init__()
+        self.changes = changes
+
+    def rewrite(self, node: Any) -> Any:
+        """The replacement of a statement, else the default; expressions stay."""
+        if isinstance(node, PrimExpr) or isinstance(node, Buffer):
+            return node
+        if node in self.changes:
+            return self.changes[node]
+        return super().rewrite(node)
+
+    def rewrite_SeqStmt(self, node: SeqStmt) -> Stmt:
+        """The sequence without what was removed."""
+        parts = [self.rewrite(s) for s in node.seq]
+        return node if all(a is b for a, b in zip(parts, node.seq, strict=True)) else seq(*parts)
+
+    def rewrite_Block(self, node: Block) -> Block:
+        """A block is changed in its body only."""
+        body = self.rewrite(node.body)
+        return node if body is node.body else node.replace(body=body)
+
+
+def replace_stmts(root: Any, changes: Mapping[Stmt, Stmt | None]) -> tuple[Any, BlockReuse]:
+    """`root` (a statement or block) with statements replaced, or removed from their sequence where the new one is
+    None; and what became of its blocks. Replacements are taken as they are; inits are not searched.
+    """
+    rewriter = _StmtReplacer(changes)
+    return rewriter.rewrite(root), rewriter.block_reuse
+
+
+def insert_before(root: Any, at: Stmt, new: Stmt) -> tuple[Any, BlockReuse]:
+    """`root` with `new` put before the statement `at`, in its sequence if it is in one."""
+    return replace_stmts(root, {at: seq(new, at)})
+
+
+def insert_after(root: Any, at: Stmt, new: Stmt) -> tuple[Any, BlockReuse]:
+    """`root` with `new` put after the statement `at`, in its sequence if it is in one."""
+    return replace_stmts(root, {at: seq(at, new)})
+
+
+def statement_of(state: ScheduleState, sref: StmtSRef) -> Stmt:
+    """What stands in the program for a reference: the loop, or the realize of the block."""
+    stmt = sref.stmt
+    assert stmt is not None
+    return state.realize_of(sref) if isinstance(stmt, Block) else stmt
+
+
+def path_to(root: Stmt, target: Stmt) -> list[Stmt]:
+    """The statements from `root` down to `target`, both included, blocks standing for themselves; [] without one."""
+    stack: list[tuple[Stmt, list[Stmt]]] = [(root, [root])]
+    while stack:
+        at, path = stack.pop()
+        if at is target:
+            return path
+        stack.extend((c, [*path, c]) for c in children(at) if isinstance(c, Stmt))
+    return []
+
+
+def require_removable(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> Stmt:
+    """The statement that goes when a block is taken out of the scope of `root`: the block with the loops that would
+    be left empty. Refused where nothing else would be left in the scope.
+    """
+    realize = state.realize_of(block)
+    path = path_to(root.block.body, realize)
+    for above, below in zip(reversed(path[:-1]), reversed(path[1:]), strict=True):
+        if isinstance(above, SeqStmt):
+            return below
+        if isinstance(above, IfThenElse) and above.else_case is not None:
+            break
+    refuse("{0} is the only statement of {1} and cannot be taken out of it", block.block, root.block)
+
+
+def remove_stmt(root: Any, gone: Stmt) -> tuple[Any, BlockReuse]:
+    """`root` without a statement of one of its sequences."""
+    return replace_stmts(root, {gone: None})
+
+
+# -- buffers --------------------------------------------------------------------------------------
+
+
+class ReplaceBuffers(TrackingRewriter):
+    """Uses other buffers in place of some: in loads, stores, regions and views. Their pointers are exchanged too.
+
+    Allocations are changed only with `definitions`.
+    """
+
+    def __init__(self, buffers: Mapping[Buffer, Buffer], definitions: bool = False) -> None:
+        super().__init__()
+        self.given = buffers
+        self.definitions = definitions
+        self.pointers = {old.data: new.data for old, new in buffers.items()}
+
+    def rewrite_Var(self, node: Var) -> PrimExpr:
+        """The pointer of the new buffer for that of the old one."""
+        return self.pointers.get(node, node)
+
+    def rewrite_buffer(self, buffer: Buffer) -> Buffer:
+        """The replacement of a buffer."""
+        given = self.given.get(buffer)
+        return given if given is not None else super().rewrite_buffer(buffer)
+
+    def rewrite_Block(self, node: Block) -> Block:
+        """The block with all but its allocations rewritten."""
+        new = self.rewrite_children(node)
+        return new if self.definitions else new.replace(alloc_buffers=node.alloc_buffers)
+
+
+def replace_buffers(node: Any, buffers: Mapping[Buffer, Buffer], definitions: bool = False) -> tuple[Any, BlockReuse]:
+    """`node` with buffers exchanged (see `ReplaceBuffers`), and what became of its blocks."""
+    rewriter = ReplaceBuffers(buffers, definitions)
+    return rewriter.rewrite(node), rewriter.block_reuse
+
+
+def with_scope(buffer: Buffer, scope: str, name: str | None = None) -> Buffer:
+    """A new buffer like `buffer` in another storage scope, called `<buffer>_<scope>` unless named."""
+    name = f"{buffer.name}_{scope}" if name is None else name
+    pointer = buffer.data.type_annotation
+    assert isinstance(pointer, PointerType)
+    data = Var(name, PointerType(pointer.element_type, scope or "global"))
+    return buffer.replace(data=data, name=name)
+
+
+# -- copies ---------------------------------------------------------------------------------------
+
+_BINDERS: dict[type[Any], str] = {
+    For: "loop_var",
+    LetStmt: "var",
+    ex.Let: "var",
+    ex.IterVar: "var",
+    st.Allocate: "buffer_var",
+    st.AllocateConst: "buffer_var",
+}
+
+
+class _Copier(Substitute):
+    def rewrite_Block(self, node: Block) -> Block:
+        """A block of its own, also where nothing in it changes."""
+        new = self.rewrite_children(node)
+        return Block(*(getattr(node, f) for f in Block._fields)) if new is node else new  # pyright: ignore[reportPrivateUsage]
+
+
+def fresh_copy(
+    stmt: Any,
+    rename: Callable[[str], str] | None = None,
+    known: Mapping[Var, PrimExpr] | None = None,
+) -> Any:
+    """A copy of a statement with variables and allocations of its own, so that both may stand in one program.
+
+    `rename` gives new names to loop variables; `known` holds replacements for other variables.
+    """
+    variables: dict[Var, PrimExpr] = dict(known or {})
+    buffers: dict[Buffer, Buffer] = {}
+
+    def look(node: Any) -> bool:
+        field = _BINDERS.get(node.__class__)
+        if field is not None:
+            old: Var = getattr(node, field)
+            name = rename(old.name) if rename is not None and isinstance(node, For) else old.name
+            variables.setdefault(old, Var(name, old.type_annotation))
+        if isinstance(node, Block):
+            for b in node.alloc_buffers:
+                variables.setdefault(b.data, Var(b.data.name, b.data.type_annotation))
+            for m in node.match_buffers:
+                variables.setdefault(m.buffer.data, Var(m.buffer.data.name, m.buffer.data.type_annotation))
+        return True
+
+    pre_order_visit(stmt, look)
+    copier = _Copier(variables, buffers)
+    return copier.rewrite(stmt)
+
+
+def nest(loops: Sequence[For], body: Stmt) -> Stmt:
+    """`body` inside the given loops, outermost first, whose own bodies are replaced."""
+    for loop in reversed(loops):
+        body = loop.replace(body=body)
+    return body
+
+
+__all__ = [
+    "BlockReuse",
+    "ReplaceBuffers",
+    "TrackingRewriter",
+    "followed",
+    "fresh_copy",
+    "insert_after",
+    "insert_before",
+    "nest",
+    "path_to",
+    "remove_stmt",
+    "replace_buffers",
+    "replace_stmts",
+    "require_removable",
+    "statement_of",
+    "with_scope",
+]

@@ -1,0 +1,165 @@
+"""Variables of loops and axes: where they occur, their ranges, and what can be proved with these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tscript.arith import Bound, const_bound, simplify
+from tscript.ir.expr import GE, GT, LE, LT, And, IntImm, IterVar, PrimExpr, Range, Var
+from tscript.ir.functor import pre_order_visit
+from tscript.ir.linear import LinearForm, difference, from_linear
+from tscript.ir.stmt import Block, BlockRealize, For
+from tscript.schedule.sref import StmtSRef
+from tscript.schedule.state import ScheduleState
+
+
+def variables(*exprs: PrimExpr) -> dict[Var, None]:
+    """The variables that occur in expressions, in order of appearance."""
+    found: dict[Var, None] = {}
+
+    def look(n: object) -> bool:
+        if isinstance(n, Var):
+            found[n] = None
+        return True
+
+    for e in exprs:
+        pre_order_visit(e, look)
+    return found
+
+
+def mentions(e: PrimExpr, variables: Mapping[Var, object]) -> bool:
+    """Whether one of `variables` occurs in `e`."""
+    if isinstance(e, Var):
+        return e in variables
+    found = False
+
+    def look(n: object) -> bool:
+        nonlocal found
+        found = found or (isinstance(n, Var) and n in variables)
+        return not found
+
+    pre_order_visit(e, look)
+    return found
+
+
+def loop_range(loop: For) -> Range:
+    """The range of a loop variable."""
+    return Range.from_min_extent(loop.min, loop.extent)
+
+
+def loop_ranges(loops: Iterable[StmtSRef]) -> dict[Var, Range]:
+    """The ranges of loop variables, in the order of the loops."""
+    return {r.loop.loop_var: loop_range(r.loop) for r in loops}
+
+
+def range_bounds(domain: Mapping[Var, Range]) -> dict[Var, Bound]:
+    """Constant bounds of variables that run over ranges; later ranges may use earlier variables."""
+    bounds: dict[Var, Bound] = {}
+    for var, r in domain.items():
+        low, extent = const_bound(r.min, bounds), const_bound(r.extent, bounds)
+        high = None
+        start = const_bound(r.min, bounds).high
+        if start is not None and extent.high is not None:
+            high = max(start + extent.high - 1, low.low if low.low is not None else start)
+        bounds[var] = Bound(low.low, high)
+    return bounds
+
+
+def axis_ranges(block: Block) -> dict[Var, Range]:
+    """The domains of the axes of a block."""
+    return {axis.var: axis.dom for axis in block.iter_vars if axis.dom is not None}
+
+
+def outer_bounds(state: ScheduleState, sref: StmtSRef) -> dict[Var, Bound]:
+    """Constant bounds of the loops around a statement, and of the axes of the block around these."""
+    root = state.scope_root(sref)
+    ranges = {} if root is None else axis_ranges(root.block)
+    return range_bounds({**ranges, **loop_ranges(state.loops_of(sref))})
+
+
+def no_less(a: PrimExpr, b: PrimExpr, bounds: Mapping[Var, Bound]) -> bool:
+    """Whether `a >= b` is certain."""
+    if a is b:
+        return True
+    low = const_bound(from_linear(difference(a, b), a.dtype), bounds).low
+    return low is not None and low >= 0
+
+
+def loop_variables_of(realize: BlockRealize, kind: int) -> dict[Var, None]:
+    """The variables in the bindings of the axes of one kind (`IterVar.DataPar`, `IterVar.CommReduce`, ...)."""
+    pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    return variables(*(value for axis, value in pairs if axis.iter_type == kind))
+
+
+def axes_using(realize: BlockRealize, var: Var) -> list[IterVar]:
+    """The axes whose bindings mention a variable."""
+    pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    return [axis for axis, value in pairs if mentions(value, {var: None})]
+
+
+def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
+    """The parts that `and` joins, in order; none for the constant True."""
+    found: list[PrimExpr] = []
+    stack = [condition]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, And):
+            stack += [e.b, e.a]
+        elif not (isinstance(e, IntImm) and e.value):
+            found.append(e)
+    return found
+
+
+def proves(condition: PrimExpr, bounds: Mapping[Var, Bound], facts: Iterable[PrimExpr] = ()) -> bool:
+    """Whether `condition` is certain, given bounds of variables and conditions that hold."""
+    known = list(facts)
+    for part in conjuncts(simplify(condition, bounds)):
+        if any(part is f for f in known):
+            continue
+        gap = gap_of(part)
+        if gap is None or not _follows(gap, [g for g in map(gap_of, known) if g is not None], bounds):
+            return False
+    return True
+
+
+def gap_of(comparison: PrimExpr) -> LinearForm | None:
+    """The form that is at least zero exactly where an inequality of integers holds."""
+    if not isinstance(comparison, (LT, LE, GT, GE)) or not comparison.a.dtype.is_int:
+        return None
+    terms, constant = (
+        difference(comparison.b, comparison.a)
+        if isinstance(comparison, (LT, LE))
+        else difference(comparison.a, comparison.b)
+    )
+    return (terms, constant - 1) if isinstance(comparison, (LT, GT)) else (terms, constant)
+
+
+def _follows(gap: LinearForm, facts: list[LinearForm], bounds: Mapping[Var, Bound]) -> bool:
+    low = _least(gap, bounds)
+    if low is not None and low >= 0:
+        return True
+    for fact in facts:
+        for term, factor in gap[0].items():
+            other = fact[0].get(term, 0)
+            if other * factor <= 0:
+                continue
+            # p * gap = q * fact + rest, so gap is at least rest / p, rounded up.
+            p, q = abs(other), abs(factor)
+            terms = {t: p * c for t, c in gap[0].items()}
+            for t, c in fact[0].items():
+                terms[t] = terms.get(t, 0) - q * c
+            low = _least(({t: c for t, c in terms.items() if c}, p * gap[1] - q * fact[1]), bounds)
+            if low is not None and low > -p:
+                return True
+    return False
+
+
+def _least(form: LinearForm, bounds: Mapping[Var, Bound]) -> int | None:
+    total = form[1]
+    for t, c in form[0].items():
+        b = const_bound(t, bounds)
+        end = b.low if c > 0 else b.high
+        if end is None:
+            return None
+        total += c * end
+    return total
