@@ -228,7 +228,7 @@ def test_subscripts_mean_loads_regions_and_vectors() -> None:
     vector = b[x, 0:4:1]
     assert isinstance(vector, ex.BufferLoad) and vector.dtype == "float32x4"
     assert b[0, 0:4:2].dtype == "float32x2"
-    with pytest.raises(ValueError, match="2 dimensions, but 1 subscripts"):
+    with pytest.raises(ValueError, match="2 dimensions, but 1 subscript was given; write"):
         b[0]
     with pytest.raises(TypeError, match="subscripts are integers"):
         b[0, 1.0]

@@ -165,10 +165,17 @@ def subscript(buffer: Buffer, key: Any) -> BufferLoad | BufferRegion:
     """What `buffer[key]` means: a load; with a slice and no step, a region; with a step, a vector load."""
     keys: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]
     if len(keys) != buffer.ndim:
-        raise ValueError(f"{buffer.name} has {buffer.ndim} dimensions, but {len(keys)} subscripts were given")
+        raise ValueError(_wrong_rank(buffer, len(keys)))
     if any(_is_slice(k) and k.step is None for k in keys):
         return BufferRegion(buffer, tuple(_as_range(buffer, d, k) for d, k in enumerate(keys)))
     return BufferLoad(buffer, tuple(_as_index(buffer, d, k) for d, k in enumerate(keys)))
+
+
+def _wrong_rank(buffer: Buffer, count: int) -> str:
+    dimensions = "1 dimension" if buffer.ndim == 1 else f"{buffer.ndim} dimensions"
+    given = "1 subscript was" if count == 1 else f"{count} subscripts were"
+    right = ", ".join("ijklmnpq"[: buffer.ndim]) if 0 < buffer.ndim <= 8 else "..." if buffer.ndim else "()"
+    return f"{buffer.name} has {dimensions}, but {given} given; write {buffer.name}[{right}]"
 
 
 def _is_slice(key: Any) -> TypeGuard[slice[Any, Any, Any]]:
@@ -196,6 +203,8 @@ def _as_index(buffer: Buffer, dim: int, key: Any) -> PrimExpr:
         return _integer(buffer, dim, key)
     start, stop = _bounds(buffer, dim, key)
     step = convert(key.step)
+    if isinstance(step, IntImm) and step.value == 0:
+        raise ValueError(f"the step of a slice of {buffer.name} is 0")
     lanes = floordiv(simple_sub(add(stop, simple_sub(step, convert(1))), start), step)
     if not isinstance(lanes, IntImm):
         raise ValueError(f"a vector of {buffer.name} needs a constant number of lanes, not {lanes}")
@@ -272,6 +281,8 @@ def _dimension(name: str, value: ExprLike) -> PrimExpr:
         raise TypeError(f"a dimension of {_called(name)} is an integer, not {_shown(value) or kind_of(value)}")
     if isinstance(value, int) and value < 0:
         raise ValueError(f"a dimension of {_called(name)} is {value}; it cannot be negative")
+    if isinstance(value, PrimExpr) and not value.dtype.is_integer:
+        raise TypeError(f"a dimension of {_called(name)} is an integer, not {value.dtype!s}")
     return convert(value)
 
 

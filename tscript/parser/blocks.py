@@ -156,13 +156,12 @@ class InitFrame(Frame):
     def enter(self, builder: Builder) -> None:
         """Claim the block's only init."""
         self.owner = enclosing_block(builder, "T.init")
-        if self.owner.init is not None:
+        around = builder.find(InitFrame)
+        if self.owner.init is not None or (around is not None and around.owner is self.owner):
             fail("the block has an init already", None, "keep one `with T.init():` in the block")
 
     def build(self, builder: Builder, body: Stmt) -> None:
         """Give the body to the block."""
-        if self.owner.init is not None:
-            fail("the block has an init already", self.span, "keep one `with T.init():` in the block")
         self.owner.init = body
 
 

@@ -11,6 +11,7 @@ from tscript.ir.dtype import DataType
 from tscript.ir.expr import ExprLike, IntImm, IterVar, PrimExpr, Var
 from tscript.ir.stmt import For, ForKind, Stmt
 from tscript.parser.builder import Builder, Frame
+from tscript.support.wording import kind_of
 
 
 class ForFrame(Frame):
@@ -68,6 +69,11 @@ def _widen(e: PrimExpr, dtype: DataType) -> PrimExpr:
 
 
 def _bounds(start: ExprLike, stop: ExprLike | None) -> list[tuple[PrimExpr, PrimExpr]]:
+    for part in (start, stop):
+        if isinstance(part, (tuple, list)):
+            raise TypeError(
+                f"a bound of a loop is one integer, not {kind_of(part)}; T.grid(*extents) makes a nest of loops"
+            )
     if stop is None:
         extent = convert(start)
         if not extent.dtype.is_integer:
