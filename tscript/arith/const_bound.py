@@ -33,17 +33,22 @@ EVERYTHING: Final = Bound(None, None)
 Bounds = Mapping[Var, Bound]
 
 
-def const_bound(expr: PrimExpr, bounds: Bounds) -> Bound:
+def const_bound(expr: PrimExpr, bounds: Bounds, memo: dict[PrimExpr, Bound] | None = None) -> Bound:
     """Bounds of `expr`, given those of variables.
 
     Variables without an entry have none (a SizeVar is at least 0). Index arithmetic is taken not to
-    overflow; casts to a narrower type and loads give the range of their type.
+    overflow; casts to a narrower type and loads give the range of their type. `memo` holds what is
+    known already and takes what is found.
 
     >>> i = Var("i")
     >>> const_bound(i * 4 + 3, {i: Bound(0, 7)})
     Bound(low=3, high=31)
     """
-    memo: dict[PrimExpr, Bound] = {}
+    if memo is None:
+        memo = {}
+    found = memo.get(expr)
+    if found is not None:
+        return found
     stack = [expr]
     while stack:
         e = stack[-1]
@@ -55,7 +60,10 @@ def const_bound(expr: PrimExpr, bounds: Bounds) -> Bound:
         if todo:
             stack.extend(todo)
             continue
-        memo[e] = _combine(e, [memo[x] for x in operands], bounds)
+        bound = _combine(e, [memo[x] for x in operands], bounds)
+        # Unsigned and narrow arithmetic wraps.
+        wraps = operands and e.dtype.is_integer and not (e.dtype.is_int and e.dtype.bits >= 32)
+        memo[e] = _within_type(e, bound) if wraps else bound
         stack.pop()
     return memo[expr]
 

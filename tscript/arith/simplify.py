@@ -1,173 +1,369 @@
-"""Simplification of index arithmetic. An expression that cannot be made smaller is returned as it is."""
+"""Simplification of index arithmetic: normal forms of sums, divisions and comparisons, and rewrite rules.
+
+Operands come before what they are operands of. What a rule or normal form makes is simplified again until
+nothing changes, or until the steps of the budget are used up, from when on expressions stay as they are.
+Signed index arithmetic is taken not to overflow; unsigned, narrow and floating-point arithmetic is left alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
 
-from tscript.arith.const_bound import Bound, const_bound
+from tscript.arith.canonical import canonical_floordiv, canonical_floormod, canonical_sum
+from tscript.arith.comparison import FALSE, TRUE, canonical_comparison, implies, negated
+from tscript.arith.const_bound import Bound
+from tscript.arith.context import Context
+from tscript.arith.forms import form_of, is_index, plus, scaled
+from tscript.arith.rule import COMMUTATIVE, RuleTable
+from tscript.arith.rules import RULES
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
-from tscript.ir.dtype import BOOL, int_range
+from tscript.ir.buffer import Buffer
 from tscript.ir.expr import IntImm, PrimExpr, Var
 from tscript.ir.functor import Rewriter, children
-from tscript.ir.linear import LinearForm, difference, from_linear, linear_form
+from tscript.ir.linear import LinearForm
+
+STEP_BUDGET: Final = 20_000
+_NESTED_CONDITIONS: Final = 8
+_JOINED_CONDITIONS: Final = 24
 
 
 def simplify(expr: PrimExpr, bounds: Mapping[Var, Bound] | None = None) -> PrimExpr:
-    """An equal expression, of fewer operations where the rules here find one.
+    """An equal expression in normal form; the same object where that is what it was.
 
-    `bounds` gives ranges of variables. Signed index arithmetic is taken not to overflow; unsigned and
-    floating-point arithmetic is left alone.
+    `bounds` gives ranges of variables. Use an `Analyzer` where more is known or many expressions are simplified.
 
     >>> i = Var("i")
     >>> simplify((i * 4 + 3) // 4) is i
     True
     """
-    return _Simplifier(bounds or {}).rewrite(expr)
+    return Simplifier(Context.of_bounds(bounds or {})).rewrite(expr)
 
 
-class _Simplifier(Rewriter):
-    def __init__(self, bounds: Mapping[Var, Bound]) -> None:
+class Simplifier(Rewriter):
+    """Simplifies expressions in a context. `rules` and `forms` switch off rewrite rules or normal forms."""
+
+    tables: ClassVar[dict[type[PrimExpr], RuleTable]] = {kind: RuleTable(rules) for kind, rules in RULES.items()}
+
+    def __init__(
+        self, context: Context, *, rules: bool = True, forms: bool = True, budget: int = STEP_BUDGET, nesting: int = 0
+    ) -> None:
         super().__init__()
-        self.bounds = bounds
+        self.ctx = context
+        self._rules, self._forms = rules, forms
+        self._nesting = nesting
+        if rules and forms:
+            # The memo belongs to the facts: it goes when they change.
+            self._memo = context.simplified
+        self._budget = budget
 
-    def bound(self, e: PrimExpr) -> Bound:
-        return const_bound(e, self.bounds)
+    def map_buffer(self, buffer: Buffer) -> Buffer:
+        """Buffers stay: a simpler shape would make another buffer."""
+        return buffer
 
-    def _linear(self, e: Any) -> PrimExpr:
-        if not _is_index(e):
+    def _rewrite_expr(self, root: PrimExpr) -> PrimExpr:
+        memo = self._memo
+        found = memo.get(root)
+        if found is not None:
+            return found
+        stack: list[PrimExpr] = [root]
+        waiting: dict[PrimExpr, PrimExpr] = {}
+        """Expressions whose new form is being simplified in turn."""
+        forms: dict[PrimExpr, LinearForm] = {}
+        while stack:
+            e = stack[-1]
+            if e in memo:
+                stack.pop()
+                continue
+            new = waiting.get(e)
+            if new is None:
+                todo = [x for x in self._operands(e, forms) if x not in memo]
+                if todo:
+                    stack.extend(reversed(todo))
+                    continue
+                new = self._step(e, forms)
+                if new is e:
+                    memo[e] = e
+                    stack.pop()
+                    continue
+                waiting[e] = new
+            done = memo.get(new)
+            if done is None and self._budget > 0 and new not in waiting:
+                stack.append(new)
+                continue
+            memo[e] = new if done is None else done
+            stack.pop()
+        return memo[root]
+
+    def _operands(self, e: PrimExpr, forms: dict[PrimExpr, LinearForm]) -> list[PrimExpr]:
+        if isinstance(e, ex.BinaryExpr):
+            if self._forms and isinstance(e, (ex.Add, ex.Sub, ex.Mul)) and is_index(e):
+                form = forms.get(e)
+                if form is None:
+                    form = forms[e] = form_of(e)
+                if e not in form[0]:
+                    return list(form[0])
+            return [e.a, e.b]
+        if self._is_choice(e):
+            return [_condition(e)]
+        return [c for c in children(e) if isinstance(c, PrimExpr)]
+
+    def _is_choice(self, e: PrimExpr) -> bool:
+        if isinstance(e, ex.Select):
+            return True
+        return isinstance(e, ex.Call) and isinstance(e.op, ex.Op) and e.op.name == "tir.if_then_else"
+
+    def _step(self, e: PrimExpr, forms: dict[PrimExpr, LinearForm]) -> PrimExpr:
+        """`e` with simplified operands, or what one normal form or rule makes of that."""
+        memo = self._memo
+        if self._budget <= 0:
             return e
-        rebuilt = from_linear(linear_form(e), e.dtype)
-        return rebuilt if _size(rebuilt) < _size(e) else e
+        if isinstance(e, ex.BinaryExpr):
+            form = forms.get(e)
+            if form is not None and e not in form[0]:
+                return self._sum(e, form)
+            a, b = memo[e.a], memo[e.b]
+            if a is not e.a or b is not e.b:
+                e = type(e)(a, b)
+            return self._root(e, (a, b))
+        if self._is_choice(e):
+            return self._choice(e)
+        if isinstance(e, Var):
+            return self.ctx.values.get(e, e)
+        made = self._rebuild(e, memo)
+        handler = _OTHERS.get(type(made))
+        return made if handler is None else self._noted(made, handler(self, made))
 
-    leave_Add = leave_Sub = leave_Mul = _linear
+    def _noted(self, old: PrimExpr, new: PrimExpr | None) -> PrimExpr:
+        if new is None or new is old:
+            return old
+        self._budget -= 1
+        return new
 
-    def leave_FloorDiv(self, e: ex.FloorDiv) -> PrimExpr:
-        """Terms that the divisor divides come out; a rest within one period vanishes."""
-        split = self._split(e)
-        if split is None:
+    def _sum(self, e: PrimExpr, form: LinearForm) -> PrimExpr:
+        memo = self._memo
+        total: LinearForm = ({}, form[1])
+        if all(memo[t] is t for t in form[0]):
+            total = form
+        else:
+            for t, c in form[0].items():
+                total = plus(total, form_of(memo[t]), c)
+        self._budget -= len(form[0]) >> 6
+        made = canonical_sum(total, e.dtype)
+        if made is None:
             return e
-        quotient, rest, divisor = split
-        dtype = e.dtype
-        below = self.bound(from_linear(rest, dtype))
-        if below.low is not None and below.high is not None and below.low // divisor == below.high // divisor:
-            terms, constant = quotient
-            return self._smaller(e, from_linear((terms, constant + below.low // divisor), dtype))
-        if quotient[0] or quotient[1]:
-            inner = make.floordiv(from_linear(rest, dtype), IntImm(dtype, divisor))
-            return self._smaller(e, make.add(from_linear(quotient, dtype), inner))
-        if isinstance(e.a, ex.FloorDiv) and isinstance(e.a.b, IntImm) and e.a.b.value > 0:
-            product = e.a.b.value * divisor
-            if product <= int_range(dtype)[1]:
-                return make.floordiv(e.a.a, IntImm(dtype, product))
-        return e
+        if isinstance(made, (ex.Add, ex.Sub)):
+            return self._noted(made, self._rule(made, (made.a, made.b)))
+        return made
 
-    def leave_FloorMod(self, e: ex.FloorMod) -> PrimExpr:
-        """Terms that the divisor divides vanish; a rest within the first period stands for itself."""
-        split = self._split(e)
-        if split is None:
-            return e
-        quotient, rest, divisor = split
-        dtype = e.dtype
-        left = from_linear(rest, dtype)
-        below = self.bound(left)
-        if below.low is not None and below.high is not None and below.low // divisor == below.high // divisor:
-            terms, constant = rest
-            return self._smaller(e, from_linear((terms, constant - below.low // divisor * divisor), dtype))
-        if quotient[0] or quotient[1]:
-            return self._smaller(e, make.floormod(left, IntImm(dtype, divisor)))
-        return e
+    def _root(self, e: PrimExpr, operands: tuple[PrimExpr, ...]) -> PrimExpr:
+        """What a normal form or rule makes of `e`, whose operands are in normal form."""
+        folded = self._folded(e, operands)
+        if folded is not None:
+            return folded
+        if self._forms:
+            handler = _FORMS.get(type(e))
+            new = None if handler is None else handler(self, e)
+            if new is not None and new is not e:
+                return self._noted(e, new)
+        elif type(e) in COMMUTATIVE and isinstance(operands[0], IntImm):
+            # Rules have constants on the right.
+            return self._noted(e, type(e)(*reversed(operands)))
+        new = self._rule(e, operands)
+        if new is None and e.dtype.is_bool and (truth := self.ctx.truths.get(e)) is not None:
+            new = TRUE if truth else FALSE
+        return self._noted(e, new)
 
-    def _split(self, e: ex.BinaryExpr) -> tuple[LinearForm, LinearForm, int] | None:
-        """Numerator as `divisor * quotient + rest`."""
-        if not (_is_index(e) and isinstance(e.b, IntImm) and e.b.value > 0):
+    def _rule(self, e: PrimExpr, operands: tuple[PrimExpr, ...]) -> PrimExpr | None:
+        if not self._rules:
             return None
-        divisor = e.b.value
-        terms, constant = linear_form(e.a)
-        quotient = {t: c // divisor for t, c in terms.items() if c % divisor == 0}
-        rest = {t: c for t, c in terms.items() if c % divisor != 0}
-        return (quotient, constant // divisor), (rest, constant % divisor), divisor
+        table = self.tables.get(type(e))
+        return None if table is None else table.apply(e, operands, self.ctx)
 
-    def _smaller(self, old: PrimExpr, new: PrimExpr) -> PrimExpr:
-        return new if _size(new) < _size(old) else old
+    def _folded(self, e: PrimExpr, operands: tuple[PrimExpr, ...]) -> PrimExpr | None:
+        builder = _FOLDERS.get(type(e))
+        if builder is None or not all(isinstance(x, IntImm) for x in operands):
+            return None
+        if not operands[0].dtype.is_bool and not is_index(operands[0]):
+            return None
+        try:
+            folded = builder(*operands)
+        except ZeroDivisionError:
+            return None
+        return folded if isinstance(folded, IntImm) else None
 
-    def _extremum(self, e: Any) -> PrimExpr:
-        if not _is_index(e):
-            return e
-        gap = self.bound(from_linear(difference(e.a, e.b), e.dtype))
+    # -- normal forms, by class -------------------------------------------------------------------
+
+    def _product(self, e: Any) -> PrimExpr | None:
+        if not is_index(e):
+            return None
+        for x, y in ((e.a, e.b), (e.b, e.a)):
+            form = form_of(x)
+            if len(form[0]) == 1 and form[1] == 0:
+                ((t, c),) = form[0].items()
+                if c != 1:
+                    # A constant factor goes to the outside.
+                    return make.mul(make.mul(t, y) if x is e.a else make.mul(y, t), IntImm(e.dtype, c))
+            elif not form[0]:
+                return canonical_sum(scaled(form_of(y), form[1]) if form[1] else ({}, 0), e.dtype)
+        return None
+
+    def _floordiv(self, e: Any) -> PrimExpr | None:
+        if isinstance(e.b, IntImm) and e.b.value > 0 and is_index(e):
+            return canonical_floordiv(form_of(e.a), e.b.value, e.dtype, self.ctx)
+        return None
+
+    def _floormod(self, e: Any) -> PrimExpr | None:
+        if isinstance(e.b, IntImm) and e.b.value > 0 and is_index(e):
+            return canonical_floormod(form_of(e.a), e.b.value, e.dtype, self.ctx)
+        return None
+
+    def _trunc(self, e: Any) -> PrimExpr | None:
+        if not (isinstance(e.b, IntImm) and e.b.value > 0 and is_index(e)):
+            return None
+        low = self.ctx.form_bound(form_of(e.a)).low
+        if low is None or low < 0:
+            return None
+        # From zero up both roundings agree.
+        floor = (ex.FloorDiv if isinstance(e, ex.Div) else ex.FloorMod)(e.a, e.b)
+        new = self._floordiv(floor) if isinstance(e, ex.Div) else self._floormod(floor)
+        return None if new is None or new is floor else new
+
+    def _extremum(self, e: Any) -> PrimExpr | None:
+        if not is_index(e):
+            return None
+        gap = plus(form_of(e.a), form_of(e.b), -1)
         smaller, larger = (e.a, e.b) if isinstance(e, ex.Min) else (e.b, e.a)
-        if gap.high is not None and gap.high <= 0:
+        if self.ctx.is_nonneg(scaled(gap, -1)):
             return smaller
-        return larger if gap.low is not None and gap.low >= 0 else e
+        if self.ctx.is_nonneg(gap):
+            return larger
+        # A constant stands on the right.
+        return type(e)(e.b, e.a) if isinstance(e.a, IntImm) else None
 
-    leave_Min = leave_Max = _extremum
+    def _comparison(self, e: Any) -> PrimExpr | None:
+        return canonical_comparison(e, self.ctx) if is_index(e.a) else None
 
-    def _comparison(self, e: Any) -> PrimExpr:
-        if not _is_index(e.a):
-            return e
-        gap = self.bound(from_linear(difference(e.a, e.b), e.a.dtype))
-        truth = _decide(type(e).__name__, gap)
-        return e if truth is None else IntImm(BOOL, int(truth))
+    def _joined(self, e: Any) -> PrimExpr | None:
+        """`and` and `or`: conditions that others decide or imply go."""
+        is_and = isinstance(e, ex.And)
+        if isinstance(e.a, IntImm) or isinstance(e.b, IntImm):
+            return (make.and_ if is_and else make.or_)(e.a, e.b)
+        parts = _flat(e, type(e))
+        if len(parts) > _JOINED_CONDITIONS:
+            return None
+        kept: list[PrimExpr] = []
+        for part in parts:
+            state = self._against(part, kept, is_and)
+            if state is None:
+                return FALSE if is_and else TRUE
+            if state:
+                kept = [k for k in kept if not self._makes_needless(part, k, is_and)]
+                kept.append(part)
+        made = kept[0]
+        for part in kept[1:]:
+            made = type(e)(made, part)
+        return made
 
-    leave_EQ = leave_NE = leave_LT = leave_LE = leave_GT = leave_GE = _comparison
+    def _makes_needless(self, part: PrimExpr, other: PrimExpr, is_and: bool) -> bool:
+        return implies(part, other, self.ctx) if is_and else implies(other, part, self.ctx)
 
-    def leave_And(self, e: ex.And) -> PrimExpr:
-        """A constant side decides or vanishes."""
-        return make.and_(e.a, e.b) if isinstance(e.a, IntImm) or isinstance(e.b, IntImm) else e
+    def _against(self, part: PrimExpr, kept: list[PrimExpr], is_and: bool) -> bool | None:
+        """Whether `part` adds to `kept`; None where together they are certain to fail (`and`) or to hold (`or`)."""
+        opposite = negated(part) if isinstance(part, ex.CmpExpr) and is_index(part.a) else None
+        for k in kept:
+            if self._makes_needless(k, part, is_and):
+                return False
+            if opposite is not None and (implies(k, opposite, self.ctx) if is_and else implies(opposite, k, self.ctx)):
+                return None
+        return True
 
-    def leave_Or(self, e: ex.Or) -> PrimExpr:
-        """A constant side decides or vanishes."""
-        return make.or_(e.a, e.b) if isinstance(e.a, IntImm) or isinstance(e.b, IntImm) else e
+    # -- choices ----------------------------------------------------------------------------------
 
-    def leave_Not(self, e: ex.Not) -> PrimExpr:
-        """Negation of a constant."""
-        return make.not_(e.a) if isinstance(e.a, IntImm) else e
+    def _choice(self, e: Any) -> PrimExpr:
+        condition = self._memo[_condition(e)]
+        then, otherwise = e.args[1:] if isinstance(e, ex.Call) else (e.true_value, e.false_value)
+        if isinstance(condition, IntImm):
+            return then if condition.value else otherwise
+        then = self._under(condition, then)
+        opposite = negated(condition)
+        otherwise = self._under(make.not_(condition) if opposite is None else opposite, otherwise)
+        if then is otherwise:
+            return then
+        if isinstance(e, ex.Call):
+            old = e.args
+            changed = condition is not old[0] or then is not old[1] or otherwise is not old[2]
+            return ex.Call(e.dtype, e.op, (condition, then, otherwise)) if changed else e
+        made = e.replace(condition=condition, true_value=then, false_value=otherwise)
+        return self._noted(made, self._rule(made, (condition, then, otherwise)))
 
-    def leave_Select(self, e: ex.Select) -> PrimExpr:
-        """A constant condition chooses."""
-        if isinstance(e.condition, IntImm):
-            return e.true_value if e.condition.value else e.false_value
-        return e
+    def _under(self, condition: PrimExpr, branch: PrimExpr) -> PrimExpr:
+        if isinstance(branch, (IntImm, Var, ex.FloatImm)):
+            return self._rewrite_expr(branch) if isinstance(branch, Var) else branch
+        if self._nesting >= _NESTED_CONDITIONS or self._budget <= 0:
+            return branch
+        self._budget -= 1
+        inner = self.ctx.inner()
+        inner.add_condition(condition)
+        nested = Simplifier(
+            inner, rules=self._rules, forms=self._forms, budget=self._budget, nesting=self._nesting + 1
+        )
+        made = nested.rewrite(branch)
+        self._budget = nested._budget
+        return made
 
-    def leave_Cast(self, e: ex.Cast) -> PrimExpr:
-        """Casts of constants fold."""
-        return make.cast(e.value, e.dtype) if isinstance(e.value, (IntImm, ex.FloatImm)) else e
+    # -- others -----------------------------------------------------------------------------------
 
-    def leave_Call(self, e: ex.Call) -> PrimExpr:
-        """A choice with a constant condition."""
-        if isinstance(e.op, ex.Op) and e.op.name == "tir.if_then_else" and isinstance(e.args[0], IntImm):
-            return e.args[1] if e.args[0].value else e.args[2]
-        return e
+    def _not(self, e: Any) -> PrimExpr | None:
+        if isinstance(e.a, IntImm):
+            return make.not_(e.a)
+        truth = self.ctx.truths.get(e.a)
+        if truth is not None:
+            return FALSE if truth else TRUE
+        if isinstance(e.a, ex.CmpExpr) and is_index(e.a.a):
+            return negated(e.a)
+        return self._rule(e, (e.a,))
+
+    def _cast(self, e: Any) -> PrimExpr | None:
+        if e.value.dtype is e.dtype:
+            return e.value
+        return make.cast(e.value, e.dtype) if isinstance(e.value, (IntImm, ex.FloatImm)) else None
+
+    def _call(self, e: Any) -> PrimExpr | None:
+        if isinstance(e.op, ex.Op) and e.op.name == "tir.likely" and isinstance(e.args[0], IntImm):
+            return e.args[0]
+        return None
 
 
-def _is_index(e: PrimExpr) -> bool:
-    return e.dtype.is_int and e.dtype.lanes == 1 and e.dtype.bits >= 32
+def _condition(e: Any) -> PrimExpr:
+    return e.args[0] if isinstance(e, ex.Call) else e.condition
 
 
-def _size(e: PrimExpr) -> int:
-    count, stack = 0, [e]
+def _flat(e: PrimExpr, kind: type[ex.LogicExpr]) -> list[PrimExpr]:
+    found: list[PrimExpr] = []
+    stack = [e]
     while stack:
-        n = stack.pop()
-        count += 1
-        stack.extend(c for c in children(n) if isinstance(c, PrimExpr))
-    return count
+        x = stack.pop()
+        if isinstance(x, kind):
+            stack += [x.b, x.a]
+        else:
+            found.append(x)
+    return found
 
 
-def _decide(kind: str, gap: Bound) -> bool | None:
-    """The truth of `a <kind> b` from bounds of `a - b`, if they settle it."""
-    low, high = gap.low, gap.high
-    below = high is not None and high < 0
-    above = low is not None and low > 0
-    not_above = high is not None and high <= 0
-    not_below = low is not None and low >= 0
-    same = low == 0 and high == 0
-    yes, no = {
-        "EQ": (same, below or above),
-        "NE": (below or above, same),
-        "LT": (below, not_below),
-        "LE": (not_above, above),
-        "GT": (above, not_above),
-        "GE": (not_below, below),
-    }[kind]
-    return True if yes else False if no else None
+_Handler = Callable[[Simplifier, Any], PrimExpr | None]
+_FORMS: Final[dict[type[PrimExpr], _Handler]] = {
+    ex.Mul: Simplifier._product, ex.FloorDiv: Simplifier._floordiv, ex.FloorMod: Simplifier._floormod,
+    ex.Div: Simplifier._trunc, ex.Mod: Simplifier._trunc, ex.Min: Simplifier._extremum, ex.Max: Simplifier._extremum,
+    **dict.fromkeys((ex.EQ, ex.NE, ex.LT, ex.LE, ex.GT, ex.GE), Simplifier._comparison),
+    ex.And: Simplifier._joined, ex.Or: Simplifier._joined,
+}  # fmt: skip
+_OTHERS: Final[dict[type[PrimExpr], _Handler]] = {
+    ex.Not: Simplifier._not, ex.Cast: Simplifier._cast, ex.Call: Simplifier._call,
+}  # fmt: skip
+_FOLDERS: Final[dict[type[PrimExpr], Callable[..., PrimExpr]]] = {
+    ex.Add: make.add, ex.Sub: make.sub, ex.Mul: make.mul,
+    ex.FloorDiv: make.floordiv, ex.FloorMod: make.floormod, ex.Div: make.truncdiv, ex.Mod: make.truncmod,
+    ex.Min: make.min_, ex.Max: make.max_,
+}  # fmt: skip

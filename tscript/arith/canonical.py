@@ -1,0 +1,305 @@
+"""Normal forms of sums, of floor divisions and remainders by constants, and of comparisons.
+
+Writing `N` for a linear form and `s(x, l, u)` for `x % u // l` (`u` may be absent):
+
+- a sum merges `s(x, a, b) * k + s(x, b, c) * (k * b // a)` into `s(x, a, c) * k`, so `x // c * c + x % c` is `x`;
+- `N // c` gives up the terms that `c` divides, then those that are too small to carry, then common factors;
+- `N % c` likewise, and `x // a % b` is written `x % (a * b) // a`;
+- a comparison has its positive terms left, its negative ones right, and no common factor.
+
+Everything here gets operands that are in normal form, and returns None where there is nothing to do or where a
+constant would not fit in the type.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from tscript.arith.context import Context
+from tscript.arith.forms import content, form_of, from_form, plus
+from tscript.ir import construct as make
+from tscript.ir import expr as ex
+from tscript.ir.dtype import DataType, int_range
+from tscript.ir.expr import FloorDiv, FloorMod, IntImm, PrimExpr
+from tscript.ir.linear import LinearForm
+
+Split = tuple[PrimExpr, int, int | None]
+"""`source % upper // lower`."""
+
+
+def positive_constant(e: PrimExpr) -> int | None:
+    """The value of a constant above zero."""
+    return e.value if isinstance(e, IntImm) and e.value > 0 else None
+
+
+def split_of(e: PrimExpr) -> Split | None:
+    """`e` as a quotient, a remainder, or a quotient of a remainder, by constants that fit together."""
+    if isinstance(e, FloorMod):
+        upper = positive_constant(e.b)
+        return None if upper is None else (e.a, 1, upper)
+    if isinstance(e, FloorDiv):
+        lower = positive_constant(e.b)
+        if lower is None:
+            return None
+        if isinstance(e.a, FloorMod):
+            upper = positive_constant(e.a.b)
+            if upper is not None and upper % lower == 0:
+                return e.a.a, lower, upper
+        return e.a, lower, None
+    return None
+
+
+def split_expr(source: PrimExpr, lower: int, upper: int | None) -> PrimExpr:
+    """`source % upper // lower`. Raises ValueError where a constant does not fit."""
+    dtype = source.dtype
+    e = source if upper is None else make.floormod(source, IntImm(dtype, upper))
+    return e if lower == 1 else make.floordiv(e, IntImm(dtype, lower))
+
+
+# -- sums -----------------------------------------------------------------------------------------
+
+
+def merge_splits(form: LinearForm) -> LinearForm:
+    """The form with quotients and remainders of one number put together again, where the factors fit."""
+    while True:
+        found = [(t, k, s) for t, k in form[0].items() if (s := split_of(t)) is not None]
+        merged = _merge_once(form, found) if found else None
+        if merged is None:
+            return form
+        form = merged
+
+
+def _merge_once(form: LinearForm, found: list[tuple[PrimExpr, int, Split]]) -> LinearForm | None:
+    for i, (t, k, s) in enumerate(found):
+        for other, m, r in found[i + 1 :]:
+            if s[0] is r[0]:
+                joined = _joined(s, k, r, m) or _joined(r, m, s, k)
+                if joined is not None:
+                    return _replaced(form, (t, other), *joined)
+        whole = _with_source(form, t, k, s)
+        if whole is not None:
+            return whole
+    return None
+
+
+def _joined(s: Split, k: int, r: Split, m: int) -> tuple[Split, int] | None:
+    """`s * k + r * m` as one split and factor."""
+    source, low, high = s
+    _, other_low, other_high = r
+    # Upper part r continues s: it starts where s ends.
+    if high is not None and other_low == high and m * low == k * high and (other_high is None or other_high % high == 0):
+        return (source, low, other_high), k
+    # Taking the upper part off leaves the lower one.
+    if high == other_high and other_low % low == 0 and other_low > low and m * low == -k * other_low:
+        return (source, low, other_low), k
+    # Taking the lower part off leaves the upper one.
+    if low == other_low and m == -k and other_high is not None and (high is None or high % other_high == 0):
+        if high != other_high:
+            return (source, other_high, high), k * (other_high // low)
+    return None
+
+
+def _replaced(form: LinearForm, old: Iterable[PrimExpr], new: Split, factor: int) -> LinearForm:
+    gone = set(old)
+    terms = {t: c for t, c in form[0].items() if t not in gone}
+    source, lower, upper = new
+    part = form_of(source) if lower == 1 and upper is None else ({split_expr(source, lower, upper): 1}, 0)
+    return plus((terms, form[1]), part, factor)
+
+
+def _with_source(form: LinearForm, t: PrimExpr, k: int, s: Split) -> LinearForm | None:
+    """`N * k - N // c * (k * c)` as `N % c * k`, and `N * k - N % c * k` as `N // c * (k * c)`."""
+    source, lower, upper = s
+    if lower != 1 and upper is not None:
+        return None
+    if k % lower:
+        return None
+    factor = -k // lower
+    whole = form_of(source)
+    terms = form[0]
+    if not whole[0] or any(terms.get(x) != c * factor for x, c in whole[0].items()):
+        return None
+    rest = plus(plus(form, whole, -factor), ({t: 1}, 0), -k)
+    if upper is None:
+        return plus(rest, ({split_expr(source, 1, lower): 1}, 0), factor)
+    return plus(rest, ({split_expr(source, upper, None): 1}, 0), factor * upper)
+
+
+def canonical_sum(form: LinearForm, dtype: DataType) -> PrimExpr | None:
+    """The sum in normal form."""
+    try:
+        return from_form(merge_splits(form), dtype)
+    except ValueError:
+        return None
+
+
+# -- division -------------------------------------------------------------------------------------
+
+
+def canonical_floordiv(numerator: LinearForm, divisor: int, dtype: DataType, ctx: Context) -> PrimExpr | None:
+    """`numerator // divisor` for a divisor above zero."""
+    quotient: LinearForm = ({}, 0)
+    rest = numerator
+    while True:
+        part, rest = _divided(rest, divisor)
+        quotient = plus(quotient, part)
+        b = ctx.form_bound(rest)
+        if b.low is not None and b.high is not None and b.low // divisor == b.high // divisor:
+            quotient = plus(quotient, ({}, b.low // divisor))
+            rest = ({}, 0)
+            break
+        common = math.gcd(content(rest), divisor)
+        if common > 1:
+            rest = {t: c // common for t, c in rest[0].items()}, rest[1] // common
+            divisor //= common
+            continue
+        carried = _without_small(rest, divisor, ctx)
+        if carried is None:
+            break
+        rest, _, common = carried
+        divisor //= common
+    try:
+        return _sum_of(quotient, _quotient(rest, divisor, dtype), dtype)
+    except ValueError:
+        return None
+
+
+def _divided(form: LinearForm, divisor: int) -> tuple[LinearForm, LinearForm]:
+    """Quotient and rest of a form, term by term."""
+    terms, constant = form
+    whole = {t: c // divisor for t, c in terms.items() if c % divisor == 0}
+    return (whole, constant // divisor), ({t: c for t, c in terms.items() if c % divisor}, constant % divisor)
+
+
+def _without_small(form: LinearForm, divisor: int, ctx: Context) -> tuple[LinearForm, LinearForm, int] | None:
+    """`form` as `common * high + low` with `0 <= low < common` and `common` dividing `divisor`: (high, low, common)."""
+    terms, constant = form
+    if len(terms) < 2 and not (constant and terms):
+        return None
+    for common in dict.fromkeys(math.gcd(c, divisor) for c in terms.values()):
+        if common == 1:
+            continue
+        small = {t: c for t, c in terms.items() if c % common}, constant
+        b = ctx.form_bound(small)
+        if b.low is not None and b.high is not None and b.low // common == b.high // common:
+            carry = b.low // common
+            high = {t: c // common for t, c in terms.items() if c % common == 0}, carry
+            return high, (small[0], constant - carry * common), common
+    return None
+
+
+def _quotient(rest: LinearForm, divisor: int, dtype: DataType) -> PrimExpr | None:
+    """The node for `rest // divisor`, None for zero."""
+    terms, constant = rest
+    if divisor == 1:
+        return from_form(rest, dtype)
+    if not terms:
+        return IntImm(dtype, constant // divisor) if constant // divisor else None
+    if len(terms) == 1:
+        ((t, c),) = terms.items()
+        if c == 1 and isinstance(t, FloorDiv) and (inner := positive_constant(t.b)) is not None:
+            # (x // d + k) // c is (x + k * d) // (c * d).
+            if inner * divisor <= int_range(dtype)[1]:
+                whole = from_form(plus(form_of(t.a), ({}, constant * inner)), dtype)
+                return make.floordiv(whole, IntImm(dtype, inner * divisor))
+    return make.floordiv(from_form(rest, dtype), IntImm(dtype, divisor))
+
+
+def _sum_of(form: LinearForm, extra: PrimExpr | None, dtype: DataType) -> PrimExpr:
+    if extra is not None:
+        form = plus(form, form_of(extra))
+    return from_form(merge_splits(form), dtype)
+
+
+# -- remainder ------------------------------------------------------------------------------------
+
+
+def canonical_floormod(numerator: LinearForm, divisor: int, dtype: DataType, ctx: Context) -> PrimExpr | None:
+    """`numerator % divisor` for a divisor above zero: a sum of `factor * (rest % divisor)` and what is too small."""
+    outside: LinearForm = ({}, 0)
+    factor = 1
+    rest = numerator
+    while True:
+        b = ctx.form_bound(rest)
+        if b.low is not None and b.high is not None and b.low // divisor == b.high // divisor:
+            outside = plus(outside, plus(rest, ({}, -(b.low // divisor) * divisor)), factor)
+            rest = ({}, 0)
+            break
+        reduced = _reduced(rest, divisor)
+        if reduced != rest:
+            rest = reduced
+            continue
+        common = math.gcd(content(rest), divisor)
+        if common > 1:
+            outside = plus(outside, ({}, rest[1] % common), factor)
+            rest = {t: c // common for t, c in rest[0].items()}, rest[1] // common
+            divisor //= common
+            factor *= common
+            continue
+        carried = _without_small(rest, divisor, ctx)
+        if carried is None:
+            known = _known_rest(rest, divisor, ctx)
+            if known is not None:
+                outside = plus(outside, ({}, known), factor)
+                rest = ({}, 0)
+            break
+        rest, low, common = carried
+        outside = plus(outside, low, factor)
+        divisor //= common
+        factor *= common
+    try:
+        node = _remainder(rest, divisor, dtype)
+        if node is not None:
+            outside = plus(outside, form_of(node), factor)
+        return from_form(merge_splits(outside), dtype)
+    except ValueError:
+        return None
+
+
+def _reduced(form: LinearForm, divisor: int) -> LinearForm:
+    """A form with the same remainder: smaller factors, and no remainders inside that the outer one repeats."""
+    terms, constant = form
+    result: LinearForm = ({}, constant)
+    for t, c in terms.items():
+        smaller = c % divisor if c >= divisor else -(-c % divisor) if c <= -divisor else c
+        if smaller == 0:
+            continue
+        s = split_of(t)
+        if s is not None and s[2] is not None and s[2] // s[1] * smaller % divisor == 0:
+            try:
+                inner = form_of(s[0]) if s[1] == 1 else ({split_expr(s[0], s[1], None): 1}, 0)
+            except ValueError:
+                inner = ({t: 1}, 0)
+            result = plus(result, inner, smaller)
+        else:
+            result = plus(result, ({t: 1}, 0), smaller)
+    return result[0], result[1] % divisor
+
+
+def _known_rest(form: LinearForm, divisor: int, ctx: Context) -> int | None:
+    """The remainder, where remainders of the terms settle it."""
+    total = form[1]
+    for t, c in form[0].items():
+        r = ctx.residue(t)
+        if c * r.coeff % divisor:
+            return None
+        total += c * r.base
+    return total % divisor
+
+
+def _remainder(rest: LinearForm, divisor: int, dtype: DataType) -> PrimExpr | None:
+    terms, constant = rest
+    if divisor == 1:
+        return None
+    if not terms:
+        return IntImm(dtype, constant % divisor) if constant % divisor else None
+    if len(terms) == 1:
+        ((t, c),) = terms.items()
+        if c == 1 and isinstance(t, FloorDiv) and (inner := positive_constant(t.b)) is not None:
+            # (x // d + k) % c is (x + k * d) % (c * d) // d.
+            source, upper = t.a, inner * divisor
+            if upper <= int_range(dtype)[1]:
+                whole = from_form(plus(form_of(source), ({}, constant * inner)), dtype)
+                return split_expr(whole, inner, upper)
+    return make.floormod(from_form(rest, dtype), IntImm(dtype, divisor))

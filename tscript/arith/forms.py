@@ -1,0 +1,66 @@
+"""Integer linear forms: arithmetic on them, and the normal form in which sums are written.
+
+The normal form of a sum has its terms by falling factor (ties as written), so that positive ones come first,
+then a positive constant, then what is taken off, a negative constant last.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tscript.ir.dtype import DataType
+from tscript.ir.expr import Add, IntImm, Mul, PrimExpr, Sub
+from tscript.ir.linear import LinearForm, from_linear, linear_form
+
+_SUMS = (Add, Sub, Mul)
+
+
+def is_index(e: PrimExpr) -> bool:
+    """Whether `e` is a signed scalar of index width, whose arithmetic is taken not to overflow."""
+    dtype = e.dtype
+    return dtype.is_int and dtype.bits >= 32 and dtype.lanes == 1
+
+
+def form_of(e: PrimExpr) -> LinearForm:
+    """The linear form of `e`, which others may hold too: not to be changed."""
+    if isinstance(e, IntImm):
+        return {}, e.value
+    if not isinstance(e, _SUMS):
+        return {e: 1}, 0
+    return linear_form(e)
+
+
+def plus(a: LinearForm, b: LinearForm, scale: int = 1) -> LinearForm:
+    """`a + scale * b`.
+
+    >>> plus(({}, 3), ({}, 4), -1)
+    ({}, -1)
+    """
+    terms = dict(a[0])
+    for t, c in b[0].items():
+        total = terms.get(t, 0) + scale * c
+        if total:
+            terms[t] = total
+        else:
+            terms.pop(t, None)
+    return terms, a[1] + scale * b[1]
+
+
+def scaled(a: LinearForm, factor: int) -> LinearForm:
+    """`factor * a`, for a factor that is not zero."""
+    return {t: c * factor for t, c in a[0].items()}, a[1] * factor
+
+
+def content(a: LinearForm) -> int:
+    """The greatest common divisor of the factors of all terms, 0 where there are none."""
+    return math.gcd(*a[0].values())
+
+
+def from_form(form: LinearForm, dtype: DataType) -> PrimExpr:
+    """The sum in normal form. Raises ValueError where a constant does not fit in `dtype`."""
+    terms, constant = form
+    if len(terms) > 1:
+        factors = list(terms.values())
+        if any(a < b for a, b in zip(factors, factors[1:], strict=False)):
+            terms = dict(sorted(terms.items(), key=lambda item: -item[1]))
+    return from_linear((terms, constant), dtype)

@@ -1,0 +1,53 @@
+"""Minimum and maximum. What differs by a known amount is decided by bounds before these."""
+
+from tscript.arith.rule import Rule
+
+MIN = (
+    Rule("min(x, x)", "x"),
+    Rule("min(x, y)", "x", when="hi(x) <= lo(y)"),
+    Rule("min(min(x, c1), c2)", "min(x, min(c1, c2))"),
+    Rule("min(min(x, y), x)", "min(x, y)"),
+    Rule("min(min(x, y), min(x, z))", "min(min(x, y), z)"),
+    Rule("min(max(x, y), x)", "x"),
+    Rule("min(max(x, y), min(x, y))", "min(x, y)"),
+    Rule("min(max(x, y), max(x, z))", "max(x, min(y, z))"),
+    Rule("min(min(max(x, y), z), y)", "min(z, y)"),
+    Rule("min(max(x, c1), c2)", "c2", when="c1 >= c2"),
+    Rule("min(x + y, x)", "x + min(y, 0)"),
+    Rule("min(x + y, x + z)", "x + min(y, z)"),
+    Rule("min(y - x, z - x)", "min(y, z) - x"),
+    Rule("min(x - y, x - z)", "x - max(y, z)"),
+    Rule("min(x * c1, y * c1)", "min(x, y) * c1", when="c1 > 0"),
+    Rule("min(x * c1, y * c1)", "max(x, y) * c1", when="c1 < 0"),
+    Rule("min(x // c1, y // c1)", "min(x, y) // c1", when="c1 > 0"),
+    Rule("min(x // c1, y // c1)", "max(x, y) // c1", when="c1 < 0"),
+    Rule("min(x * y, x * z)", "x * min(y, z)", when="nonneg(x)"),
+    Rule("min((x + c1) // c2 * c2, x)", "x", when="c2 > 0 and c1 == c2 - 1"),
+    Rule("min(x // c1 * c1, x)", "x // c1 * c1", when="c1 > 0"),
+    Rule("min(x % c1, c2)", "x % c1", when="0 < c1 and c1 - 1 <= c2"),
+)
+
+MAX = (
+    Rule("max(x, x)", "x"),
+    Rule("max(x, y)", "x", when="lo(x) >= hi(y)"),
+    Rule("max(max(x, c1), c2)", "max(x, max(c1, c2))"),
+    Rule("max(max(x, y), x)", "max(x, y)"),
+    Rule("max(max(x, y), max(x, z))", "max(max(x, y), z)"),
+    Rule("max(min(x, y), x)", "x"),
+    Rule("max(max(x, y), min(x, y))", "max(x, y)"),
+    Rule("max(min(x, y), min(x, z))", "min(x, max(y, z))"),
+    Rule("max(max(min(x, y), z), y)", "max(z, y)"),
+    Rule("max(min(x, c1), c2)", "c2", when="c1 <= c2"),
+    Rule("max(x + y, x)", "x + max(y, 0)"),
+    Rule("max(x + y, x + z)", "x + max(y, z)"),
+    Rule("max(y - x, z - x)", "max(y, z) - x"),
+    Rule("max(x - y, x - z)", "x - min(y, z)"),
+    Rule("max(x * c1, y * c1)", "max(x, y) * c1", when="c1 > 0"),
+    Rule("max(x * c1, y * c1)", "min(x, y) * c1", when="c1 < 0"),
+    Rule("max(x // c1, y // c1)", "max(x, y) // c1", when="c1 > 0"),
+    Rule("max(x // c1, y // c1)", "min(x, y) // c1", when="c1 < 0"),
+    Rule("max(x * y, x * z)", "x * max(y, z)", when="nonneg(x)"),
+    Rule("max((x + c1) // c2 * c2, x)", "(x + c1) // c2 * c2", when="c2 > 0 and c1 == c2 - 1"),
+    Rule("max(x // c1 * c1, x)", "x", when="c1 > 0"),
+    Rule("max(x % c1, c2)", "x % c1", when="0 < c1 and c2 <= 0"),
+)
