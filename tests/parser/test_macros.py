@@ -173,7 +173,7 @@ def test_an_error_in_a_macro_points_into_it_and_names_the_use() -> None:
 
 def test_wrong_arguments_of_a_macro_are_reported_at_the_use() -> None:
     error = failing_use(store, "m(A)")
-    assert "missing a required argument: 'i'" in str(error) and (error.line, error.column) == (3, 5)
+    assert "store needs `i` too" in str(error) and (error.line, error.column) == (3, 5)
 
 
 def test_a_macro_has_no_value() -> None:
@@ -210,3 +210,65 @@ def test_a_macro_may_use_itself_on_python_values() -> None:
 def test_a_macro_outside_a_kernel_is_an_error() -> None:
     with pytest.raises(ScriptError, match="no kernel is being read"):
         store(None, 0)
+
+
+class Tile:
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    @T.macro
+    def clear(self, X, i):
+        X[i * self.size] = 0
+
+    @staticmethod
+    @T.macro
+    def mark(X):
+        X[0] = 9
+
+
+def test_a_macro_of_an_object_gets_the_object() -> None:
+    tile = Tile(8)
+    text = "@T.prim_func\ndef f(C: T.Buffer((64,), 'int32'), n: T.int32):\n    {}\n"
+    for line, same in (
+        ("tile.clear(C, n)", "C[n * 8] = 0"),
+        ("tile.mark(C)", "C[0] = 9"),
+        ("kind.mark(C)", "C[0] = 9"),
+    ):
+        made = from_source(text.format(line), {"tile": tile, "kind": Tile})
+        assert structural_equal(made, from_source(text.format(same)))
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "hint"),
+    [
+        ("tile.clear(C)", "clear needs `i` too", "write clear(self, X, i)"),
+        ("tile.clear(C, 1, 2)", "clear takes 3 positional arguments, not 4", "write clear(self, X, i)"),
+        ("tile.mark(Y=C)", "mark takes no argument called `Y`", "write mark(X)"),
+    ],
+)
+def test_arguments_that_do_not_fit_a_macro_are_refused_with_its_form(line: str, reason: str, hint: str) -> None:
+    with pytest.raises(ScriptError) as caught:
+        from_source(f"@T.prim_func\ndef f(C: T.Buffer((4,), 'int32')):\n    {line}\n", {"tile": Tile(8)})
+    error = caught.value
+    assert (error.reason, error.hint, error.line, error.column) == (reason, hint, 3, 5)
+    assert not error.notes
+
+
+def test_options_of_a_macro_inside_a_kernel_are_checked() -> None:
+    for option, reason in (
+        ("hygenic=True", "T.macro has no option hygenic"),
+        ("hygienic=1", "hygienic is True or False"),
+    ):
+        with pytest.raises(ScriptError, match=reason):
+            from_source(f"@T.prim_func\ndef f():\n    @T.macro({option})\n    def m():\n        pass\n    m()\n")
+
+
+def test_a_macro_without_end_is_reported_once_for_each_place() -> None:
+    with pytest.raises(ScriptError) as caught:
+        from_source("@T.prim_func\ndef f():\n    @T.macro\n    def m():\n        m()\n    m()\n")
+    assert len(caught.value.notes) == 2
+
+
+def test_lambdas_are_no_macros() -> None:
+    with pytest.raises(TypeError, match="written with `def`"):
+        T.macro(lambda X: None)  # pyright: ignore[reportUnknownLambdaType]

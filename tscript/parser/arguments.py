@@ -53,14 +53,21 @@ def refuse_arguments(e: Exception, name: str, function: Any, args: Sequence[Any]
         fail(f"Python's `{function.__name__}` does not work on values of a kernel: {e}", None, instead)
     signature = _find_signature(function)
     if signature is not None and isinstance(e, TypeError):
-        try:
-            signature.bind(*args, **kwargs)
-        except TypeError:
-            fail(f"{name} {_misfit(signature, args, kwargs)}", None, f"write {_form(name, signature)}")
+        bound_arguments(name, signature, args, kwargs)
     if is_ours(function) and not _raised_on_purpose(e.__traceback__):
         given = [_shown(a) for a in args] + [f"{key}={_shown(value)}" for key, value in kwargs.items()]
         hint = None if signature is None else f"write {_form(name, signature)}"
         fail(f"{name} cannot take {_listed(given) if given else 'no arguments'}", None, hint)
+
+
+def bound_arguments(
+    name: str, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> inspect.BoundArguments:
+    """Arguments by parameter. Raises ScriptError, with the form of the call, if they do not fit."""
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError:
+        fail(f"{name} {_misfit(signature, args, kwargs)}", None, f"write {_form(name, signature)}")
 
 
 def call_bare(name: str, function: Callable[[], Any]) -> Any:

@@ -18,7 +18,7 @@ _OURS = __name__.partition(".")[0] + "."
 
 def close_matches(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """A hint that lists the known names most like `name`, if any is alike by more than `cutoff` (at most 1)."""
-    found = difflib.get_close_matches(name, list(known), n=3, cutoff=cutoff)
+    found = difflib.get_close_matches(name, list(dict.fromkeys(known)), n=3, cutoff=cutoff)
     if not found:
         return None
     return "did you mean " + " or ".join(f"`{f}`" for f in found) + "?"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType, FunctionType
 from typing import Any, overload
 
+from tscript.parser.arguments import bound_arguments
 from tscript.parser.builder import current
 from tscript.parser.diagnostics import fail
 from tscript.parser.expression import StatementOnly
@@ -29,7 +30,7 @@ class Macro(StatementOnly):
     place of use.
     """
 
-    __slots__ = ("__name__", "captured", "hygienic", "node", "signature", "source")
+    __slots__ = ("__name__", "captured", "hygienic", "node", "owner", "signature", "source")
 
     def __init__(
         self,
@@ -45,6 +46,16 @@ class Macro(StatementOnly):
         self.signature = signature
         self.captured = captured
         self.hygienic = hygienic
+        # The object whose method the macro is, once it is reached through one.
+        self.owner: tuple[Any, ...] = ()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Macro:
+        """The macro as a method of `instance`."""
+        if instance is None:
+            return self
+        method = Macro(self.source, self.node, self.signature, self.captured, self.hygienic)
+        method.owner = (instance,)
+        return method
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Read the body with the parameters bound to the arguments. Raises ScriptError outside a kernel."""
@@ -58,7 +69,7 @@ class Macro(StatementOnly):
                 None,
                 "end the recursion by a condition on Python values",
             )
-        bound = self.signature.bind(*args, **kwargs)
+        bound = bound_arguments(self.__name__, self.signature, (*self.owner, *args), kwargs)
         bound.apply_defaults()
         scope = self._scope(outer.scope)
         for name, value in bound.arguments.items():
@@ -69,7 +80,9 @@ class Macro(StatementOnly):
         try:
             reader.read(self.node.body)
         except ScriptError as e:
-            e.notes = (*e.notes, (f"in the macro {self.__name__}, used here", span))
+            note = (f"in the macro {self.__name__}, used here", span)
+            if note not in e.notes:
+                e.notes = (*e.notes, note)
             raise
         finally:
             builder.reader, builder.macro_depth, builder.span = outer, builder.macro_depth - 1, span
@@ -147,6 +160,11 @@ class _Closure(Mapping[str, Any]):
 
 def define_nested(reader: Reader, node: ast.FunctionDef, options: dict[str, Any]) -> Macro:
     """A macro defined inside a kernel: it sees the names bound so far."""
+    for name, value in options.items():
+        if name != "hygienic":
+            fail(f"T.macro has no option {name}", reader.source.name_span(node), "the option is hygienic")
+        if not isinstance(value, bool):
+            fail(f"{name} is True or False", reader.source.name_span(node))
     header = ast.FunctionDef(node.name, node.args, [ast.Pass()], [], None)
     for argument in ast.walk(node.args):
         if isinstance(argument, ast.arg):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.construct import const, convert
 from tscript.ir.expr import Call, Op, PrimExpr, StringImm, Var
 from tscript.ir.stmt import BufferRegion, BufferStore, Evaluate, Stmt
+from tscript.parser.arguments import refuse_arguments
 from tscript.parser.assignment import Assigner
 from tscript.parser.builder import Frame
 from tscript.parser.control import (
@@ -198,16 +199,29 @@ class Reader(Assigner):
             if evaluator.eval(node.func) is builtins.range:
                 args, kwargs = evaluator.call_arguments(node, serial)
                 if len(args) > 2:
-                    fail(
-                        f"a loop has no step: too many positional arguments ({len(args)}) for T.serial",
-                        self.source.span(node),
-                        "run over the number of steps and compute the index, as in `i = T.meta_var(start + k * step)`",
-                    )
+                    self._refuse_step(node, f"too many positional arguments ({len(args)}) for T.serial")
                 try:
                     return serial(*args, **kwargs)
                 except Exception as e:
-                    raise at_span(e, self.source.span(node)) from (e if full_traceback() else None)
-        return evaluator.eval(node)
+                    span = self.source.span(node)
+                    try:
+                        refuse_arguments(e, "range", serial, args, kwargs)
+                    except ScriptError as refused:
+                        raise at_span(refused, span) from None
+                    raise at_span(e, span) from (e if full_traceback() else None)
+        value = evaluator.eval(node)
+        if not isinstance(value, range):
+            return value
+        if value.step != 1:
+            self._refuse_step(node, f"the range has the step {value.step}")
+        return serial(value.stop) if value.start == 0 else serial(value.start, value.stop)
+
+    def _refuse_step(self, node: ast.expr, why: str) -> NoReturn:
+        fail(
+            f"a loop has no step: {why}",
+            self.source.span(node),
+            "run over the number of steps and compute the index, as in `i = T.meta_var(start + k * step)`",
+        )
 
     def visit_For(self, node: ast.For) -> None:
         if node.orelse:
