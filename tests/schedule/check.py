@@ -182,7 +182,8 @@ def rejects(
     sch.trace = watched = _Watched(sch)
     try:
         steps(sch)
-    except error as caught:
+    except error as raised:
+        caught = raised
         assert type(caught) is error or error is not ValueError, f"{type(caught).__name__}: {caught}"
         text = str(caught)
         assert re.search(match, text), f"{match!r} is not in:\n{text}"

@@ -11,7 +11,10 @@ from tscript.ir.stmt import Block, For
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.instruction import Instruction
 from tscript.schedule.primitive import run_instruction
+from tscript.schedule.primitives import compute_at as compute_at_
 from tscript.schedule.primitives import queries
+from tscript.schedule.primitives import reverse_compute_at as reverse_compute_at_
+from tscript.schedule.primitives import decompose_reduction as decompose_reduction_
 from tscript.schedule.rv import RV, BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
 
@@ -128,6 +131,9 @@ class Schedule(ScheduleCore):
     get_producers = queries.get_producers
     get_consumers = queries.get_consumers
     get_output_blocks = queries.get_output_blocks
+    compute_at = compute_at_.compute_at
+    reverse_compute_at = reverse_compute_at_.reverse_compute_at
+    decompose_reduction = decompose_reduction_.decompose_reduction
 
     # The newer spelling.
     get_sblock = queries.get_block

@@ -1,0 +1,167 @@
+"""compute_at and reverse_compute_at: instances moved, guards, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from tests.schedule.check import check_schedule, rejects
+
+from tscript.schedule import Schedule
+from tscript.script import tir as T
+
+
+@T.prim_func
+def two(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+    B = T.alloc_buffer((16, 16))
+    for i, j in T.grid(16, 16):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * 2.0
+    for i, j in T.grid(16, 16):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + 1.0
+
+
+@T.prim_func
+def window(A: T.Buffer((18,), "float32"), C: T.Buffer((16,), "float32")):
+    B = T.alloc_buffer((18,))
+    for i in range(18):
+        with T.block("B"):
+            vi = T.axis.spatial(18, i)
+            B[vi] = A[vi] * 2.0
+    for i, r in T.grid(16, 3):
+        with T.block("C"):
+            vi, vr = T.axis.remap("SR", [i, r])
+            with T.init():
+                C[vi] = 0.0
+            C[vi] = C[vi] + B[vi + vr]
+
+
+@T.prim_func
+def matmul_relu(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    Y = T.alloc_buffer((8, 8))
+    for i, j, k in T.grid(8, 8, 8):
+        with T.block("Y"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                Y[vi, vj] = 0.0
+            Y[vi, vj] = Y[vi, vj] + A[vi, vk] * B[vk, vj]
+    for i, j in T.grid(8, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = T.max(Y[vi, vj], 0.0)
+
+
+@T.prim_func
+def rows(A: T.Buffer((8, 6), "float32"), S: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8, 6))
+    for i, j in T.grid(8, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + 1.0
+    for i, j in T.grid(8, 6):
+        with T.block("S"):
+            vi, vj = T.axis.remap("SR", [i, j])
+            with T.init():
+                S[vi] = 0.0
+            S[vi] = S[vi] + B[vi, vj]
+
+
+def at(sch: Schedule, block: str, loop: int, of: str, **options: object) -> None:
+    sch.compute_at(sch.get_block(block), sch.get_loops(of)[loop], **options)
+
+
+def reverse_at(sch: Schedule, block: str, loop: int, of: str, **options: object) -> None:
+    sch.reverse_compute_at(sch.get_block(block), sch.get_loops(of)[loop], **options)
+
+
+def test_a_producer_runs_over_the_row_that_its_consumer_needs() -> None:
+    sch = check_schedule(two, lambda s: at(s, "B", 0, "C"))
+    text = sch.mod.script()
+    assert "for i in range(16):\n            for ax0 in range(16):" in text
+    assert "vi, vj = T.axis.remap(\"SS\", [i, ax0])" in text
+
+
+def test_at_the_innermost_loop_no_loops_are_left() -> None:
+    sch = check_schedule(two, lambda s: at(s, "B", 1, "C"))
+    assert "for i, j in T.grid(16, 16):\n            with T.block(\"B\"):" in sch.mod.script()
+
+
+def test_unit_loops_are_kept_when_asked() -> None:
+    sch = check_schedule(two, lambda s: at(s, "B", 1, "C", preserve_unit_loops=True))
+    assert "for ax0, ax1 in T.grid(1, 1):" in sch.mod.script()
+
+
+def test_overlapping_windows_are_computed_for_each_iteration() -> None:
+    sch = check_schedule(window, lambda s: at(s, "B", 0, "C"))
+    assert "for ax0 in range(3):" in sch.mod.script()
+    assert "vi = T.axis.spatial(18, i + ax0)" in sch.mod.script()
+
+
+@pytest.mark.parametrize("factor", [1, 3, 4, 5, 16, 20])
+def test_a_tile_that_does_not_divide_is_guarded(factor: int) -> None:
+    def steps(s: Schedule) -> None:
+        outer, _ = s.split(s.get_loops("C")[0], [None, factor])
+        s.compute_at("B", outer)
+
+    check_schedule(window, steps)
+    check_schedule(two, steps)
+
+
+@pytest.mark.parametrize("factor", [1, 2, 3, 4, 8])
+def test_the_consumer_of_a_reduction_follows_a_tile_of_it(factor: int) -> None:
+    def steps(s: Schedule) -> None:
+        i, j, k = s.get_loops("Y")
+        j0, j1 = s.split(j, [None, factor])
+        s.reorder(j0, k, j1)
+        s.reverse_compute_at("C", j0)
+
+    check_schedule(matmul_relu, steps)
+
+
+def test_a_consumer_inside_the_reduction_is_computed_again_until_it_is_final() -> None:
+    check_schedule(matmul_relu, lambda s: reverse_at(s, "C", 2, "Y"))
+
+
+def test_a_reduction_may_follow_the_rows_it_sums() -> None:
+    check_schedule(rows, lambda s: reverse_at(s, "S", 0, "B"))
+    check_schedule(rows, lambda s: reverse_at(s, "S", 1, "B"))
+
+
+def test_a_window_reduction_cannot_follow_single_elements() -> None:
+    rejects(window, lambda s: reverse_at(s, "C", 0, "B"), "other iterations make|added twice")
+
+
+def test_misplaced_moves_are_refused_with_the_reason() -> None:
+    rejects(two, lambda s: at(s, "C", 0, "B"), "used outside|not under")
+    rejects(two, lambda s: at(s, "B", 0, "B"), "around")
+    rejects(two, lambda s: at(s, "B", 0, "C", index=5), "no place", error=ValueError)
+
+
+def test_a_vectorized_loop_takes_no_nest() -> None:
+    def steps(s: Schedule) -> None:
+        s.vectorize(s.get_loops("C")[1])
+        s.compute_at("B", s.get_loops("C")[1])
+
+    rejects(two, steps, "vectorized")
+
+
+def test_symbolic_and_zero_extents() -> None:
+    @T.prim_func
+    def symbolic(a: T.handle, c: T.handle):
+        n = T.int64()
+        A = T.match_buffer(a, (n, 4))
+        C = T.match_buffer(c, (n, 4))
+        B = T.alloc_buffer((n, 4))
+        for i, j in T.grid(n, 4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * 2.0
+        for i, j in T.grid(n, 4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] + 1.0
+
+    for n in (0, 1, 7):
+        check_schedule(symbolic, lambda s: at(s, "B", 0, "C"), sizes={"n": n})
+        check_schedule(symbolic, lambda s: reverse_at(s, "C", 0, "B"), sizes={"n": n})

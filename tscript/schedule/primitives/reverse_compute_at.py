@@ -1,0 +1,85 @@
+"""Moving a consumer into a loop of its producers."""
+
+from __future__ import annotations
+
+from tscript.arith import Interval
+from tscript.ir.expr import Var
+from tscript.schedule.core import ScheduleCore
+from tscript.schedule.errors import refuse
+from tscript.schedule.instruction import InstructionKind, attr, block, flag, loop
+from tscript.schedule.motion import (
+    Move,
+    inner_bounds,
+    moves_apart,
+    place,
+    prepare,
+    require_droppable_predicate,
+    require_sources_ready,
+    solve,
+    wanted_regions,
+)
+from tscript.schedule.primitive import METHODS, primitive
+from tscript.schedule.rv import BlockRV, LoopRV
+from tscript.schedule.sref import INLINE_MARK, ROOT_MARK
+
+
+@primitive(
+    InstructionKind(
+        "ReverseComputeAt", "reverse_compute_at", (block(), loop(), flag("preserve_unit_loops"), attr("index"))
+    )
+)
+def reverse_compute_at(
+    s: ScheduleCore, block: BlockRV | str, loop: LoopRV | str, preserve_unit_loops: bool = False, index: int = -1
+) -> None:
+    """Compute, in each iteration of `loop`, the part of a block that consumes what the iteration produces.
+
+    The block is taken out of its place; inside `loop`, after its last producer (`index` -2; -1 is the last place
+    that its own consumers allow), a nest `ax0, ax1, ...` runs over the instances that read what was just made.
+    Loops of one iteration are left out unless `preserve_unit_loops`.
+
+    Requires: the scope is a pipeline of stages; the block is complete or a reduction; all its producers are under
+    `loop`, which is not vectorized; an instance reads nothing that only another iteration makes; a reduction that
+    is done in parts does each part once.
+    """
+    target, at = s.block(block), s.loop(loop)  # pyright: ignore[reportArgumentType]
+    if at is ROOT_MARK:
+        return
+    if at is INLINE_MARK:
+        METHODS["reverse_compute_inline"].function(s, block)
+        return
+    move = prepare(s, target, at)
+    if not move.before:
+        refuse("{0} has no producers in its scope, so there is nothing to follow", target.block)
+    for producer in move.before:
+        if not s.state.is_ancestor(at, producer):
+            refuse(
+                "{0} consumes what {1} makes, which is not under {2}",
+                target.block,
+                producer.block,
+                at.loop,
+                hint="choose a loop that is around all producers",
+            )
+    require_droppable_predicate(move)
+    bounds = inner_bounds(move)
+    buffers = dict.fromkeys(w.buffer for p in move.before for w in p.block.writes)
+    made = wanted_regions(move, move.before, buffers, reads=False)
+    solution = solve(target.block.iter_vars, target.block.reads, made, bounds)
+    require_sources_ready(move, solution, move.before)
+    _require_parts_once(move, solution)
+    place(move, solution, preserve_unit_loops, index, f"moved under {at.loop.loop_var.name}")
+
+
+def _require_parts_once(move: Move, solution: dict[Var, Interval]) -> None:
+    """Refuse a reduction of which an iteration does a part that another may do again."""
+    block = move.block.block
+    parts = [a.var for a in block.iter_vars if a.iter_type != a.DataPar and a.var in solution]
+    if not parts:
+        return
+    loops = [*move.state.loops_of(move.loop), move.loop]
+    if not moves_apart([solution[v] for v in solution], loops, inner_bounds(move)):
+        refuse(
+            "{0} would be reduced in parts, one in each iteration of {1}, and some parts could be added twice",
+            block,
+            move.loop.loop,
+            hint="choose a loop outside of those its reduction runs over",
+        )
