@@ -11,6 +11,7 @@ from tscript.ir.dtype import DataType
 from tscript.ir.semantics import NUMPY_TYPES, numpy_dtype
 from tscript.runtime.address import data_address
 from tscript.runtime.device import Device, cpu
+from tscript.runtime.sharing import given_capsule, shared_array
 
 _ALIGNMENT = 64
 _NAMES = {v: k for k, v in NUMPY_TYPES.items()}
@@ -44,8 +45,13 @@ def _allocate(shape: tuple[int, ...], dtype: DataType) -> np.ndarray[Any, Any]:
 class NDArray:
     """An array: `shape`, `dtype` (text; `"float32x4"` for vectors), `device`.
 
-    Made by `tscript.nd.array`, `empty` and `zeros`. Slicing gives a view on the same memory, assignment to a
-    slice writes through it; `numpy()` copies, `np.asarray(a)` shares.
+    Made by `tscript.nd.array`, `empty`, `zeros` and `from_dlpack`. Slicing gives a view on the same memory,
+    assignment to a slice writes through it; an array of indices copies, as in NumPy. `numpy()` copies,
+    `np.asarray(a)` and DLPack share.
+
+    >>> a = array([[1, 2, 3], [4, 5, 6]])
+    >>> a[:, 1:].strides
+    (3, 1)
     """
 
     __slots__ = ("_array", "device", "dtype", "shape")
@@ -72,6 +78,53 @@ class NDArray:
             n *= s
         return n
 
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """How many elements lie between neighbours along each dimension, as in the declaration of a buffer."""
+        steps = self._array.strides[: len(self.shape)]
+        return tuple(s // (self.itemsize or 1) for s in steps)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element, all lanes of a vector included."""
+        return self._array.itemsize * self.dtype.lanes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._array.nbytes
+
+    @property
+    def byte_offset(self) -> int:
+        """Bytes from the address that kernels get to the first element: a view has an address of its own."""
+        return 0
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie side by side, the last dimension first."""
+        return self._array.flags.c_contiguous
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the memory may be written: not if it came from a read-only array."""
+        return self._array.flags.writeable
+
+    def reshape(self, *shape: int | Sequence[int]) -> NDArray:
+        """The same memory in another shape; -1 stands for what is left.
+
+        Raises ValueError where the number of elements differs, or the elements lie so that only a copy could do.
+        """
+        first = shape[0] if len(shape) == 1 else shape
+        dims = (first,) if isinstance(first, int) else tuple(cast("Sequence[int]", first))
+        lanes = () if self.dtype.lanes == 1 else (self.dtype.lanes,)
+        made = self._array.reshape((*dims, *lanes))
+        if made.size and not np.may_share_memory(made, self._array):
+            raise ValueError(
+                f"an array of shape {self.shape} and strides {self.strides} cannot be seen in the shape {dims} without "
+                "a copy; use tscript.nd.array(a) first"
+            )
+        return NDArray(made, self.dtype, self.device)
+
     def memory(self) -> np.ndarray[Any, Any]:
         """The memory as a NumPy array, not copied (vectors have their lanes as a last dimension)."""
         return self._array
@@ -94,6 +147,11 @@ class NDArray:
         """Copy into another array, or to a device; the copy."""
         if isinstance(target, Device):
             return array(self, target)
+        if not isinstance(target, NDArray):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"the target of a copy is an NDArray or a device, not a {type(target).__name__}; for a NumPy array "
+                "use np.copyto(target, np.asarray(a))"
+            )
         return target.copyfrom(self)
 
     def astype(self, dtype: str) -> NDArray:
@@ -107,14 +165,30 @@ class NDArray:
             return self._array.astype(dtype)
         return self._array.copy() if copy else self._array
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._array.__dlpack__(**options)
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if stream is not None:
+            raise RuntimeError(f"{self.device} has no streams; leave out stream={stream!r}")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"an array on {self.device} cannot be given away as one on device {tuple(dl_device)}")
+        given = self._array.copy() if copy else self._array
+        return given_capsule(given, max_version is not None and max_version[0] >= 1)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        # Python asks from 3.12 on.
+        return memoryview(cast(Any, self._array))
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device.device_type, self.device.index
 
     def to_dlpack(self) -> Any:
-        """A DLPack capsule that shares the memory."""
+        """A DLPack capsule of the first version that shares the memory. BufferError if that is read-only."""
         return self.__dlpack__()
 
     def __len__(self) -> int:
@@ -123,14 +197,23 @@ class NDArray:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
+        if self.dtype.lanes > 1:
+            return NDArray(self._vectors(key), self.dtype, self.device)
         part: Any = self._array[key]
         return NDArray(cast(Any, part), self.dtype, self.device) if isinstance(part, np.ndarray) else part
 
+    def _vectors(self, key: Any) -> np.ndarray[Any, Any]:
+        """The memory of some elements that are vectors; an index cannot take one apart."""
+        wholes = self._array.view(np.dtype((np.void, self.itemsize)))[..., 0]
+        keys: tuple[Any, ...] = cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
+        # With an ellipsis even a single element comes as a view.
+        chosen = wholes[keys if any(k is ... for k in keys) else (*keys, ...)]
+        return chosen[..., np.newaxis].view(self._array.dtype)
+
     def __setitem__(self, key: Any, value: Any) -> None:
         values = value.memory() if isinstance(value, NDArray) else np.asarray(value)
-        target: Any = self._array[key]
-        if isinstance(target, np.ndarray):
-            target[...] = values.astype(self._array.dtype)
+        if self.dtype.lanes > 1:
+            self._vectors(key)[...] = values.astype(self._array.dtype)
         else:
             self._array[key] = values.astype(self._array.dtype)
 
@@ -195,6 +278,16 @@ def array(source: Any, device: Device | None = None, dtype: str | None = None) -
 
 
 def from_dlpack(source: Any) -> NDArray:
-    """An array that shares the memory of an object with `__dlpack__`."""
-    shared = np.from_dlpack(source)
+    """An array that shares the memory of an object with `__dlpack__`, or with the buffer protocol.
+
+    What is read-only there is read-only here, where the object can say so. Raises BufferError for memory of another
+    device or that is not given away, TypeError for an object without memory or of a type that kernels lack.
+
+    >>> numbers = np.arange(3)
+    >>> shared = from_dlpack(numbers)
+    >>> numbers[1] = 7
+    >>> print(shared)
+    [0 7 2]
+    """
+    shared = shared_array(source)
     return NDArray(shared, DataType(dtype_name(shared.dtype)), cpu())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import threading
 import weakref
@@ -120,12 +121,27 @@ def _require_symbols(image: bytes, wanted: Sequence[str]) -> None:
         require_symbol(name, "the object code")
 
 
+@functools.cache
+def _process() -> Any:
+    return ctypes.CDLL(None) if os.name == "posix" else None
+
+
+def _is_in_process(symbol: str) -> bool:
+    process = _process()
+    if process is None:
+        return False
+    try:
+        process[symbol]  # unlike an attribute, this is not kept
+    except AttributeError:
+        return False
+    return True
+
+
 def require_symbol(symbol: str, wanted_by: str) -> None:
     """Raise BuildError unless this process has the C function `symbol`."""
-    process = ctypes.CDLL(None) if os.name == "posix" else None
     if symbol == "_GLOBAL_OFFSET_TABLE_":
         return  # the loader makes it
-    if not hasattr(process, symbol) and llvm.address_of_symbol(symbol) is None:
+    if not _is_in_process(symbol) and llvm.address_of_symbol(symbol) is None:
         raise BuildError(
             f"{wanted_by} needs the C function `{symbol}`, which this process does not have\n"
             '  try: load its library first, as in ctypes.CDLL("libname.so", mode=ctypes.RTLD_GLOBAL)'
