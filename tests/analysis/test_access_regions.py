@@ -7,7 +7,7 @@ import pytest
 from tscript.analysis import detect_regions
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer, decl_buffer
-from tscript.ir.expr import IterVar, PrimExpr, Range, SizeVar, Var
+from tscript.ir.expr import EQ, NE, IterVar, PrimExpr, Range, SizeVar, Var
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, IfThenElse, LetStmt, Stmt, seq
 
 A, C = decl_buffer((64,), name="A"), decl_buffer((64,), name="C")
@@ -130,3 +130,36 @@ def test_access_ptr_touches_the_whole_buffer() -> None:
     assert [r.buffer.name for r in got[0]] == ["A"]
     assert [r.buffer.name for r in got[1]] == ["B", "C"]
     assert got[0][0].region[0].extent is make.convert(64)
+
+
+@pytest.mark.parametrize(
+    ("condition", "low", "high"),
+    [
+        (K * 2 < 7, 0, 3),
+        (K * 2 <= 7, 0, 3),
+        (K * 2 > 7, 4, 7),
+        (K * 2 >= 7, 4, 7),
+        (K * -2 < -7, 4, 7),
+        (K * -3 >= -7, 0, 2),
+        (7 > K * 3, 0, 2),
+        (K * 2 < 8, 0, 3),
+        (K * 2 <= 8, 0, 4),
+        (make.compare(EQ, K * 2, 6), 3, 3),
+        (make.compare(EQ, K * 2, 7), 0, 7),
+        (make.compare(NE, K, 0), 1, 7),
+        (make.compare(NE, K, 7), 0, 6),
+        (make.compare(NE, K, 3), 0, 7),
+        (make.compare(NE, K * 2, 14), 0, 6),
+        (make.not_(make.compare(EQ, K, 0)), 1, 7),
+    ],
+)
+def test_a_condition_with_a_factor_narrows_to_what_the_variable_can_be(
+    condition: PrimExpr, low: int, high: int
+) -> None:
+    body = IfThenElse(condition, store(C, K, A[K]))
+    check(block(loop(8, body)), [one("A", low, high - low + 1)], [one("C", low, high - low + 1)])
+
+
+def test_a_symbolic_condition_with_a_factor_narrows_when_it_divides() -> None:
+    b = block(loop(N, IfThenElse(K * 2 < VI * 2, store(C, K, 0.0))))
+    assert form(detect_regions(b)[1]) == form(detect_regions(block(loop(N, IfThenElse(K < VI, store(C, K, 0.0)))))[1])

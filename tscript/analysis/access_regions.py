@@ -276,26 +276,40 @@ class _Scan(Visitor):
         self.relaxed.update(before)
 
     def _narrow(self, node: ex.CmpExpr, holds: bool) -> None:
-        """Use a comparison that is linear in a single relaxed variable, with factor 1 or -1."""
+        """Use a comparison that is linear in a single relaxed variable, with a factor that divides the rest.
+
+        Where the rest is a constant, any factor will do: the quotient is rounded to what the variable can be.
+        """
         kind = type(node) if holds else _OPPOSITE.get(type(node))
-        if kind is None or kind is ex.NE or not (node.a.dtype.is_int and node.a.dtype.lanes == 1):
+        if kind is None or not (node.a.dtype.is_int and node.a.dtype.lanes == 1):
             return
         terms, constant = difference(node.a, node.b)
         inside = [t for t in terms if any(v in self.relaxed for v in _variables(t))]
-        if len(inside) != 1 or not isinstance(inside[0], Var) or abs(terms[inside[0]]) != 1:
+        if len(inside) != 1 or not isinstance(inside[0], Var):
             return
         var = inside[0]
         factor = terms.pop(var)
-        # factor * var + rest <kind> 0, so var <flipped kind> -rest * factor
-        limit = from_linear(({t: -c * factor for t, c in terms.items()}, -constant * factor), var.dtype)
         if factor < 0:
             kind = _FLIPPED.get(kind, kind)
+        # factor * var + rest <kind> 0, so var <kind, flipped if factor < 0> -rest / factor
+        size = abs(factor)
+        away = -1 if factor > 0 else 1
+        exact = all(c % size == 0 for c in (*terms.values(), constant))
+        if not exact and (terms or kind in (ex.EQ, ex.NE)):
+            return
+        scaled = {t: away * c // size for t, c in terms.items()}
+        # Of a quotient between two integers, `var > q` and `var <= q` take the one below, `var >= q` and `var < q`
+        # the one above.
+        number = away * constant
+        rounded = number // size if kind in (ex.GT, ex.LE) else -(-number // size)
+        limit = from_linear((scaled, rounded), var.dtype)
+        old = self.relaxed[var]
         low = high = None
-        if kind in (ex.EQ, ex.GE, ex.GT):
-            low = _tidy(make.add(limit, 1)) if kind is ex.GT else limit
-        if kind in (ex.EQ, ex.LE, ex.LT):
-            high = _tidy(make.sub(limit, 1)) if kind is ex.LT else limit
-        self.relaxed[var] = self._tighter(self.relaxed[var], low, high)
+        if kind in (ex.EQ, ex.GE, ex.GT) or (kind is ex.NE and limit is old.low):
+            low = _tidy(make.add(limit, 1)) if kind in (ex.GT, ex.NE) else limit
+        if kind in (ex.EQ, ex.LE, ex.LT) or (kind is ex.NE and limit is old.high):
+            high = _tidy(make.sub(limit, 1)) if kind in (ex.LT, ex.NE) else limit
+        self.relaxed[var] = self._tighter(old, low, high)
 
     def _tighter(self, old: Interval, low: PrimExpr | None, high: PrimExpr | None) -> Interval:
         """`old` with the ends that are certain to be tighter.
