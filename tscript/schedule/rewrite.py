@@ -212,10 +212,10 @@ def fresh_copy(
         if field is not None:
             old: Var = getattr(node, field)
             name = rename(old.name) if rename is not None and isinstance(node, For) else old.name
-            variables.setdefault(old, Var(name, old.type_annotation))
+            variables.setdefault(old, old.copy_with(name=name))
         if isinstance(node, Block):
             for b in node.alloc_buffers:
-                variables.setdefault(b.data, Var(b.data.name, b.data.type_annotation))
+                variables.setdefault(b.data, b.data.copy_with())
             for m in node.match_buffers:
                 variables.setdefault(m.buffer.data, Var(m.buffer.data.name, m.buffer.data.type_annotation))
         return True
