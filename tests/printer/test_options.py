@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -231,3 +233,23 @@ def test_tracking_changes_nothing_in_the_text(func) -> None:
     for _ in range(3000):
         deep = deep + A[x]
     assert render(deep).text == deep.script()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "error", "text"),
+    [
+        ("name", 5, TypeError, "Invalid `name`: it is a text or None, not an int"),
+        ("tir_prefix", "class", ValueError, "Invalid `tir_prefix`: 'class' is not an identifier"),
+        ("tir_prefix", None, TypeError, "Invalid `tir_prefix`: it is a text, not None"),
+        ("tir_prefix", "I", ValueError, "Invalid `tir_prefix`: 'I' is the `ir_prefix` too"),
+        ("int_dtype", None, TypeError, "Invalid `int_dtype`: it is a text, not None"),
+        ("int_dtype", "int33", ValueError, "unknown data type 'int33'"),
+        ("indent_spaces", "a", TypeError, "Invalid `indent_spaces`: it is a number, not a str"),
+        ("syntax_sugar", "no", TypeError, "Invalid `syntax_sugar`: it is True or False, not a str"),
+        ("path_to_underline", 5, TypeError, "Invalid `path_to_underline`: it holds nodes or paths, not an int"),
+        ("obj_to_underline", "x", TypeError, "Invalid `obj_to_underline`: it holds nodes or paths, not a str"),
+    ],
+)
+def test_an_option_of_the_wrong_kind_is_refused(option: str, value: object, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=re.escape(text)):
+        script(Var("i") + 1, **{option: value})

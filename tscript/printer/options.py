@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import keyword
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from tscript.ir.base import Node
 from tscript.ir.dtype import DataType
+from tscript.support.wording import kind_of
 
 Path = tuple[str | int, ...]
 """A place in a program: field names, indices into tuples and keys of mappings, from the root down.
@@ -54,10 +57,15 @@ class PrintOptions:
     obj_to_annotate: Mapping[Any, str] | None = None
 
     def __post_init__(self) -> None:
+        for option in fields(self):
+            self._check_kind(option.name, getattr(self, option.name), option.default)
         for what in ("ir_prefix", "tir_prefix", "relax_prefix", "module_alias"):
             text: str = getattr(self, what)
-            if not (isinstance(text, str) and text.isidentifier()) and not (what == "module_alias" and text == ""):  # pyright: ignore[reportUnnecessaryIsInstance]
+            legal = text.isidentifier() and not keyword.iskeyword(text)
+            if not legal and not (what == "module_alias" and text == ""):
                 raise ValueError(f"Invalid `{what}`: {text!r} is not an identifier")
+        if self.ir_prefix == self.tir_prefix:
+            raise ValueError(f"Invalid `tir_prefix`: {self.tir_prefix!r} is the `ir_prefix` too")
         for what in ("buffer_dtype", "int_dtype", "float_dtype"):
             object.__setattr__(self, what, DataType(getattr(self, what)))
         if self.indent_spaces < 1:
@@ -68,16 +76,34 @@ class PrintOptions:
                 object.__setattr__(self, what, tuple(value))
 
     @staticmethod
+    def _check_kind(name: str, value: object, default: object) -> None:
+        if name in _COLLECTIONS:
+            kinds = () if isinstance(value, (str, Node)) else (type(None), Iterable)
+            demand = "holds nodes or paths"
+        elif name == "name":
+            kinds, demand = (str, type(None)), "is a text or None"
+        elif isinstance(default, bool):
+            kinds, demand = bool, "is True or False"
+        elif isinstance(default, int):
+            kinds, demand = int, "is a number"
+        else:
+            kinds, demand = str, "is a text"
+        if not isinstance(value, kinds):
+            raise TypeError(f"Invalid `{name}`: it {demand}, not {kind_of(value)}")
+
+    @staticmethod
     def make(options: Mapping[str, Any]) -> PrintOptions:
         """The options named in a mapping. Raises TypeError for a name that is no option."""
         for name in options:
             if name not in _NAMES:
                 close = difflib.get_close_matches(name, _NAMES) or _NAMES
                 raise TypeError(f"script() has no option {name!r}; did you mean {', '.join(close)}?")
-        return PrintOptions(**options)
+        return PrintOptions(**options) if options else _DEFAULT
 
 
+_COLLECTIONS = ("path_to_underline", "path_to_annotate", "obj_to_underline", "obj_to_annotate")
 _NAMES: tuple[str, ...] = tuple(f.name for f in fields(PrintOptions))
+_DEFAULT = PrintOptions()
 
 
 @dataclass(slots=True)
