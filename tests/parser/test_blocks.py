@@ -364,3 +364,17 @@ def test_memory_for_bools_is_made_of_bytes_however_it_is_written() -> None:
         'p = T.allocate([4], "bool", "local")\nP = T.decl_buffer((4,), "bool", data=p, scope="local")\nP[0] = True'
     )
     assert structural_equal(one, two)
+
+
+def test_accesses_through_a_view_of_a_view_are_those_of_the_buffer() -> None:
+    text = """\
+@T.prim_func
+def f(C: T.Buffer((8, 8), "int32")):
+    with T.block("b"):
+        M = T.match_buffer(C[2:6, 1:5], (4, 4), strides=(8, 1), offset_factor=1)
+        N = T.match_buffer(M[1, 0:2], (2,), offset_factor=1)
+        N[1] = N[0]
+"""
+    lines = from_source(text).script().splitlines()
+    assert "        T.reads(C[3, 1])" in lines
+    assert "        T.writes(C[3, 2])" in lines

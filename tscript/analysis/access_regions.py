@@ -93,8 +93,7 @@ class _Scan(Visitor):
     # -- accesses -------------------------------------------------------------------------------
 
     def _record(self, table: Touched, buffer: Buffer, dims: list[Interval | None]) -> None:
-        view = self.views.get(buffer)
-        if view is not None:
+        while (view := self.views.get(buffer)) is not None:
             dims = self._through_view(view, dims)
             buffer = view.source.buffer
         known = table.get(buffer)

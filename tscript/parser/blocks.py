@@ -416,7 +416,11 @@ def _axis(kind: int, dom: Any, binding: ExprLike | None, dtype: str) -> Var:
     for part in (domain.min, domain.extent):
         if not part.dtype.is_integer:
             raise TypeError(f"the domain of an axis is made of integers, not {part.dtype!s}")
+    if isinstance(domain.extent, IntImm) and domain.extent.value < 0:
+        raise ValueError(f"the domain of an axis has the extent {domain.extent.value}; it cannot be negative")
     wanted = DataType(dtype)
+    if not wanted.is_integer or wanted.lanes != 1:
+        raise TypeError(f"an axis is an integer, not {wanted!s}")
     bits = max(domain.min.dtype.bits, domain.extent.dtype.bits, wanted.bits)
     return _add_axis(frame, kind, domain, binding, wanted if wanted.bits == bits else DataType(f"{wanted.code}{bits}"))
 

@@ -15,6 +15,7 @@ from tscript.ir.expr import Call, Op, PrimExpr, StringImm, Var
 from tscript.ir.stmt import BufferRegion, BufferStore, Evaluate, Stmt
 from tscript.parser.arguments import refuse_arguments
 from tscript.parser.assignment import Assigner
+from tscript.parser.blocks import InitFrame
 from tscript.parser.builder import Frame
 from tscript.parser.control import (
     BranchFrame,
@@ -141,6 +142,8 @@ class Reader(Assigner):
         if isinstance(value, Frame):
             if isinstance(value, ForFrame):
                 fail("a loop is written `for i in ...:`", None, "put the loop in a for statement")
+            if isinstance(value, InitFrame):
+                fail("T.init alone would take the rest of the block", None, "write `with T.init():`")
             value.open(self.builder)
         elif isinstance(value, BufferStore):
             self.builder.add(value.replace(span=self.builder.span))
