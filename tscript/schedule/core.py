@@ -7,7 +7,7 @@ from typing import Any
 from tscript.arith import simplify
 from tscript.ir.expr import GlobalVar, IntImm, PrimExpr, Var
 from tscript.ir.function import IRModule, PrimFunc
-from tscript.ir.functor import substitute
+from tscript.ir.functor import post_order_visit, substitute
 from tscript.ir.stmt import Block, For
 from tscript.schedule.errors import refuse
 from tscript.schedule.rng import LinearCongruential
@@ -66,10 +66,14 @@ class ScheduleCore:
             raise TypeError(f"expected an integer, got {value!r}")
         if isinstance(value, int):
             return value
-        known: dict[Var, PrimExpr] = {
-            rv: IntImm(rv.dtype, v) for rv, v in self.symbols.items() if isinstance(rv, Var) and isinstance(v, int)
-        }
-        result = simplify(substitute(value, known))
+        known: dict[Var, PrimExpr] = {}
+
+        def look(node: object) -> None:
+            if isinstance(node, Var) and isinstance(number := self.symbols.get(node), int):
+                known[node] = IntImm(node.dtype, number)
+
+        post_order_visit(value, look)
+        result = simplify(substitute(value, known)) if known else value
         if not isinstance(result, IntImm):
             raise ValueError(f"`{value}` is no number of this schedule")
         return result.value

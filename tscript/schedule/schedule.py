@@ -11,10 +11,21 @@ from tscript.ir.stmt import Block, For
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.instruction import Instruction
 from tscript.schedule.primitive import run_instruction
+from tscript.schedule.primitives import add_unit_loop as add_unit_loop_
+from tscript.schedule.primitives import annotate as annotate_
+from tscript.schedule.primitives import bind as bind_
 from tscript.schedule.primitives import compute_at as compute_at_
-from tscript.schedule.primitives import queries
-from tscript.schedule.primitives import reverse_compute_at as reverse_compute_at_
 from tscript.schedule.primitives import decompose_reduction as decompose_reduction_
+from tscript.schedule.primitives import enter_postproc as enter_postproc_
+from tscript.schedule.primitives import fuse as fuse_
+from tscript.schedule.primitives import parallel as parallel_
+from tscript.schedule.primitives import queries, sampling
+from tscript.schedule.primitives import reorder as reorder_
+from tscript.schedule.primitives import reorder_block_iter_var as reorder_block_iter_var_
+from tscript.schedule.primitives import reverse_compute_at as reverse_compute_at_
+from tscript.schedule.primitives import split as split_
+from tscript.schedule.primitives import unroll as unroll_
+from tscript.schedule.primitives import vectorize as vectorize_
 from tscript.schedule.rv import RV, BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
 
@@ -131,12 +142,30 @@ class Schedule(ScheduleCore):
     get_producers = queries.get_producers
     get_consumers = queries.get_consumers
     get_output_blocks = queries.get_output_blocks
+
+    sample_categorical = sampling.sample_categorical
+    sample_perfect_tile = sampling.sample_perfect_tile
+    sample_partitioned_tile = sampling.sample_partitioned_tile
+
+    split = split_.split
+    fuse = fuse_.fuse
+    reorder = reorder_.reorder
+    parallel = parallel_.parallel
+    vectorize = vectorize_.vectorize
+    bind = bind_.bind
+    unroll = unroll_.unroll
+    add_unit_loop = add_unit_loop_.add_unit_loop
+    reorder_block_iter_var = reorder_block_iter_var_.reorder_block_iter_var
+    annotate = annotate_.annotate
+    unannotate = annotate_.unannotate
+    enter_postproc = enter_postproc_.enter_postproc
     compute_at = compute_at_.compute_at
     reverse_compute_at = reverse_compute_at_.reverse_compute_at
     decompose_reduction = decompose_reduction_.decompose_reduction
 
     # The newer spelling.
     get_sblock = queries.get_block
+    reorder_sblock_iter_var = reorder_block_iter_var_.reorder_block_iter_var
 
 
 def _as_module(mod: IRModule | PrimFunc) -> IRModule:

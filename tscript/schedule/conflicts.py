@@ -1,0 +1,347 @@
+"""Which iterations of a loop touch the same elements: what running them at once, or in another order, must respect.
+
+Accesses are the declared regions of the blocks below the loop, in terms of loop variables. Two of them are kept apart
+by a loop when overlapping elements are only touched in the same iteration of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import Final
+
+from tscript.arith import const_bound, simplify
+from tscript.ir.buffer import Buffer
+from tscript.ir.expr import BufferLoad, Call, IntImm, IterVar, PrimExpr, Range, Var
+from tscript.ir.functor import Visitor, pre_order_visit, substitute
+from tscript.ir.linear import difference, from_linear, linear_form
+from tscript.ir.stmt import BlockRealize, BufferStore, For
+from tscript.schedule.affine import Digit, find_digits
+from tscript.schedule.checks import is_complete_block, is_reduction_block, region_cover
+from tscript.schedule.coverage import bound_region
+from tscript.schedule.sref import StmtSRef
+from tscript.schedule.state import ScheduleState
+from tscript.schedule.symbols import axes_using, loop_range, loop_ranges, mentions, range_bounds
+
+
+@dataclass(frozen=True)
+class Access:
+    """Elements of a buffer that a block (or a statement outside of blocks) touches, in terms of loop variables.
+
+    `domain` holds the loops around it that are below, or are, the loop in question.
+    """
+
+    block: StmtSRef | None
+    buffer: Buffer
+    region: tuple[Range, ...]
+    is_write: bool
+    domain: Mapping[Var, Range]
+
+    def __str__(self) -> str:
+        shown = ", ".join(
+            str(r.min) if isinstance(r.extent, IntImm) and r.extent.value == 1 else f"{r.min}:{r.min + r.extent}"
+            for r in self.region
+        )
+        return f"{self.buffer.name}[{shown}]"
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two accesses, the first of them a write, that may touch the same element in different iterations."""
+
+    write: Access
+    other: Access
+    witness: tuple[int, int] | None
+
+    def explain(self, loop: For) -> str:
+        """What is touched twice, with two iterations where that is known to happen."""
+        verb = "writes" if self.other.is_write else "reads"
+        by = _by(self.write.block), _by(self.other.block)
+        what = f"{by[0]} writes `{self.write}`"
+        if self.other is not self.write:
+            what += f" and {by[1]} {verb} `{self.other}`"
+        if self.witness is None:
+            return f"{what}, which may be the same elements in different iterations"
+        name, (a, b) = loop.loop_var.name, self.witness
+        return f"{what}: iterations {name} = {a} and {name} = {b} touch the same element"
+
+
+def _by(block: StmtSRef | None) -> str:
+    return "a statement outside of blocks" if block is None else f"block `{block.block.name_hint}`"
+
+
+# -- what is accessed -----------------------------------------------------------------------------
+
+
+class _Loose(Visitor):
+    """Loops, blocks, and the loads and stores outside of blocks, directly below."""
+
+    def __init__(self, state: ScheduleState, domain: Mapping[Var, Range]) -> None:
+        self.state = state
+        self.domain = dict(domain)
+        self.found: list[Access] = []
+        self.own: dict[Buffer, None] = {}
+
+    def visit_For(self, node: For) -> None:
+        """The loop is part of the domain of what is below."""
+        self.domain[node.loop_var] = loop_range(node)
+        self.visit_children(node)
+
+    def visit_BlockRealize(self, node: BlockRealize) -> None:
+        """A block stands for its regions; one without axes for what is in it."""
+        sref = self.state.stmt2ref[node.block]
+        if not node.block.iter_vars and not node.block.writes:
+            self.own.update(dict.fromkeys(node.block.alloc_buffers))
+            self.visit(node.block.body)
+            return
+        domain = dict(self.domain)
+        for region, is_write in [(w, True) for w in node.block.writes] + [(r, False) for r in node.block.reads]:
+            ranges = tuple(bound_region(node, region))
+            self.found.append(Access(sref, region.buffer, ranges, is_write, domain))
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        """A store outside of blocks."""
+        self._element(node.buffer, node.indices, True)
+        self.visit_children(node)
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        """A load outside of blocks."""
+        self._element(node.buffer, node.indices, False)
+        self.visit_children(node)
+
+    def _element(self, buffer: Buffer, indices: tuple[PrimExpr, ...], is_write: bool) -> None:
+        if any(i.dtype.lanes != 1 for i in indices):
+            region = tuple(Range.from_min_extent(IntImm(d.dtype, 0), d) for d in buffer.shape)
+        else:
+            region = tuple(Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in indices)
+        self.found.append(Access(None, buffer, region, is_write, dict(self.domain)))
+
+
+# -- what keeps accesses apart --------------------------------------------------------------------
+
+
+def keeps_apart(var: Var, a: Access, b: Access) -> bool:
+    """Whether `a` and `b` touch the same element only in the same iteration of the loop over `var`."""
+    domain = a.domain[var]
+    digits: list[Digit] = []
+    for x, y in zip(a.region, b.region, strict=True):
+        found = _shared_part(var, x, y, a.domain, b.domain)
+        if found is None:
+            continue
+        if isinstance(found, Var):
+            return True
+        string = find_digits(found, {var: domain})
+        if string is not None:
+            if string.whole is not None:
+                return True
+            digits += [d for d, _ in string.digits]
+    extent = domain.extent.value if isinstance(domain.extent, IntImm) else None
+    return (extent is not None and extent <= 1) or _covers(digits, extent)
+
+
+def _covers(digits: list[Digit], extent: int | None) -> bool:
+    """Whether digits together tell all iterations apart."""
+    reach = 1
+    for d in sorted(digits, key=lambda d: d.lower):
+        if d.lower > reach:
+            return False
+        reach = max(reach, d.lower * d.extent)
+    return extent is not None and reach >= extent
+
+
+def _shared_part(
+    var: Var, x: Range, y: Range, x_domain: Mapping[Var, Range], y_domain: Mapping[Var, Range]
+) -> PrimExpr | None:
+    """An expression of `var` alone that is equal for two iterations whose ranges overlap; None where there is none."""
+    p, q = _parts(var, x, x_domain), _parts(var, y, y_domain)
+    if p is None or q is None or not p.own or p.own != q.own:
+        return None
+    shift = difference(q.fixed, p.fixed)
+    if shift[0]:
+        return None
+    # own(i) + u = own(j) + v with u, v within the rests: the difference of the own parts is a multiple of their step.
+    step = 0
+    for c in p.own.values():
+        step = gcd(step, c)
+    low, high = q.low + shift[1] - p.high, q.high + shift[1] - p.low
+    if not (-step < low and high < step):
+        return None
+    dtype = var.dtype
+    return from_linear(({t: c // step for t, c in p.own.items()}, 0), dtype)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    own: dict[PrimExpr, int]
+    fixed: PrimExpr
+    low: int
+    high: int
+
+
+def _parts(var: Var, r: Range, domain: Mapping[Var, Range]) -> _Parts | None:
+    """A range as terms of `var` alone, terms of what is outside the loop, and bounds of the rest."""
+    bounds = range_bounds(domain)
+    start = simplify(r.min, bounds)
+    size = const_bound(simplify(r.extent, bounds), bounds).high
+    if size is None:
+        return None
+    terms, constant = linear_form(start)
+    own: dict[PrimExpr, int] = {}
+    fixed: dict[PrimExpr, int] = {}
+    low, high = 0, size - 1
+    inner = {v: None for v in domain if v is not var}
+    for term, factor in terms.items():
+        if _reads_memory(term):
+            return None
+        has_var = mentions(term, {var: None})
+        if not mentions(term, inner):
+            (own if has_var else fixed)[term] = factor
+            continue
+        b = const_bound(term, bounds)
+        if has_var or b.low is None or b.high is None:
+            return None
+        low += min(factor * b.low, factor * b.high)
+        high += max(factor * b.low, factor * b.high)
+    return _Parts(own, from_linear((fixed, constant), start.dtype), low, high)
+
+
+def _reads_memory(e: PrimExpr) -> bool:
+    found = False
+
+    def look(n: object) -> bool:
+        nonlocal found
+        found = found or isinstance(n, (BufferLoad, Call))
+        return not found
+
+    pre_order_visit(e, look)
+    return found
+
+
+# -- what is harmful ------------------------------------------------------------------------------
+
+
+def find_conflict(
+    state: ScheduleState,
+    loop: StmtSRef,
+    *,
+    at_once: bool,
+    around: Sequence[StmtSRef] = (),
+    private: Callable[[Buffer], bool] | None = None,
+) -> Conflict | None:
+    """Two accesses that forbid other orders of the iterations of a loop, or (`at_once`) running them together.
+
+    Left out are accesses that are kept apart; rewriting of the same values; accumulation, which its reduce axes declare
+    to be free in its order; buffers that `private` says each iteration has for itself. The loops `around` are taken to
+    be in different iterations too.
+    """
+    var = loop.loop.loop_var
+    by_buffer: dict[Buffer, list[tuple[int, Access]]] = {}
+    visitor = _Loose(state, {**loop_ranges(around), var: loop_range(loop.loop)})
+    visitor.visit(loop.loop.body)
+    for k, access in enumerate(visitor.found):
+        by_buffer.setdefault(access.buffer, []).append((k, access))
+    for buffer, accesses in by_buffer.items():
+        if buffer in visitor.own or (private is not None and private(buffer)):
+            continue
+        for k, w in accesses:
+            for j, x in accesses:
+                if not w.is_write or (x.is_write and j < k) or keeps_apart(var, w, x):
+                    continue
+                if not _is_harmless(state, loop, w, x, k < j, at_once):
+                    return Conflict(w, x, _find_witness(state, var, w, x, False))
+    return None
+
+
+def _is_harmless(state: ScheduleState, loop: StmtSRef, w: Access, x: Access, in_order: bool, at_once: bool) -> bool:
+    """Whether it does not matter that `w` and `x` touch the same element in different iterations."""
+    first, second = w.block, x.block
+    if first is None or second is None:
+        return False
+    if first is not second:
+        # Each iteration rewrites what it reads later, with the values that the others write.
+        rewrites = is_complete_block(state, first, within=loop) or (
+            not at_once and is_reduction_block(state, first, within=loop) and not _reduces_over(state, loop, first)
+        )
+        return rewrites and not x.is_write and in_order and region_cover(state, second)
+    if is_complete_block(state, first, within=loop):
+        # The same instance writes the same values; other instances are independent, as spatial axes declare.
+        return _find_witness(state, loop.loop.loop_var, w, x, True) is None
+    if is_reduction_block(state, first, within=loop):
+        return not at_once or bool(axes_using(state.realize_of(first), loop.loop.loop_var))
+    accumulates = any(a.iter_type == IterVar.CommReduce for a in first.block.iter_vars)
+    return accumulates and not at_once and _same_region(w, x)
+
+
+def _reduces_over(state: ScheduleState, loop: StmtSRef, block: StmtSRef) -> bool:
+    used = axes_using(state.realize_of(block), loop.loop.loop_var)
+    return any(axis.iter_type == IterVar.CommReduce for axis in used)
+
+
+def _same_region(a: Access, b: Access) -> bool:
+    return all(x.min is y.min and x.extent is y.extent for x, y in zip(a.region, b.region, strict=True))
+
+
+_TRIED: Final = 6
+"""How many of the first iterations are looked at for an example."""
+
+
+def _find_witness(state: ScheduleState, var: Var, w: Access, x: Access, other_instance: bool) -> tuple[int, int] | None:
+    """Two iterations that certainly touch the same element, all other loops being at their starts.
+
+    With `other_instance`, only iterations whose bindings differ.
+    """
+    extent = w.domain[var].extent
+    if not isinstance(extent, IntImm) or not isinstance(w.domain[var].min, IntImm):
+        return None
+    start = w.domain[var].min.value
+    values = range(start, start + min(extent.value, _TRIED))
+    for a in values:
+        for b in values:
+            if a == b or not _overlap(_at(w, var, a), _at(x, var, b)):
+                continue
+            if not (_runs(state, w, var, a) and _runs(state, x, var, b)):
+                continue
+            if not other_instance or _instances_differ(state, w, var, a, b):
+                return a, b
+    return None
+
+
+def _point(access: Access, var: Var, value: int) -> dict[Var, PrimExpr]:
+    point: dict[Var, PrimExpr] = {}
+    for v, r in access.domain.items():
+        point[v] = IntImm(var.dtype, value) if v is var else simplify(substitute(r.min, point))
+    return point
+
+
+def _at(access: Access, var: Var, value: int) -> list[tuple[PrimExpr, PrimExpr]]:
+    point = _point(access, var, value)
+    return [(simplify(substitute(r.min, point)), simplify(substitute(r.extent, point))) for r in access.region]
+
+
+def _overlap(a: list[tuple[PrimExpr, PrimExpr]], b: list[tuple[PrimExpr, PrimExpr]]) -> bool:
+    for (x, m), (y, n) in zip(a, b, strict=True):
+        terms, gap = difference(y, x)
+        if terms or _reads_memory(x) or not isinstance(m, IntImm) or not isinstance(n, IntImm):
+            return False
+        if not -n.value < gap < m.value:
+            return False
+    return True
+
+
+def _runs(state: ScheduleState, access: Access, var: Var, value: int) -> bool:
+    if access.block is None:
+        return False
+    predicate = state.realize_of(access.block).predicate
+    found = simplify(substitute(predicate, _point(access, var, value)))
+    return isinstance(found, IntImm) and bool(found.value)
+
+
+def _instances_differ(state: ScheduleState, access: Access, var: Var, a: int, b: int) -> bool:
+    assert access.block is not None
+    first, second = _point(access, var, a), _point(access, var, b)
+    for value in state.realize_of(access.block).iter_values:
+        terms, gap = difference(substitute(value, first), substitute(value, second))
+        if not terms and gap:
+            return True
+    return False
