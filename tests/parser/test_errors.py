@@ -39,6 +39,10 @@ def error_of(marked: str, **extra_vars: object) -> ScriptError:
 
 
 BODIES = [
+    (
+        'for i in range(4):\n    with T.block("b"):\n        vi = T.axis.spatial(4, i)\n        «E[i] = 1.0»',
+        "the loop variable i is used inside a block that has axes",
+    ),
     ("C[0] = «None»", "None cannot be used as a scalar value"),
     ("C[0] = «T.evaluate(n)»", "None cannot be used as a scalar value"),
     ("«C[4:0]» = 1", "the slice of C is empty"),

@@ -313,12 +313,13 @@ class _Verifier(ScopeVerifier):
             made += self.declare(buffer, True, s)
         for match in s.match_buffers:
             made += self._match(match, s)
-        for region in (*s.reads, *s.writes):
-            self.region(region)
         self.attributes(f"block {s.name_hint!r}", s.annotations)
         if s.init is not None:
             yield s.init
         yield s.body
+        # Last, since regions have no place in a source: what is wrong in them mostly comes from a statement.
+        for region in (*s.reads, *s.writes):
+            self.region(region)
         if s.iter_vars:
             self.block_level -= 1
         self.undefine(made)
