@@ -280,6 +280,20 @@ def test_one_thread_variable_can_be_launched_twice_with_one_extent() -> None:
     assert read('with T.launch_thread("vthread.x", 4) as t:\n    A[t] = 1.0').body.attr_key == "virtual_thread"
 
 
+def test_a_launch_inside_another_may_name_its_thread() -> None:
+    func = read("""
+        t = T.env_thread("threadIdx.x")
+        with T.launch_thread(t, 4):
+            A[t] = 1.0
+            with T.launch_thread(t, 4):
+                C[t] = 1.0
+    """)
+    text = func.script()
+    assert 't = T.launch_thread("threadIdx.x", 4)' in text and "T.launch_thread(t, 4)" in text
+    again = from_source(text)
+    assert structural_equal(again, func) and again.script() == text
+
+
 def test_branches_and_loops_can_be_built_by_constructs() -> None:
     built = read("""
         with T.If(n > 0):

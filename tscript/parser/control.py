@@ -330,10 +330,13 @@ class LaunchThreadFrame(Frame):
     def enter(self, builder: Builder) -> Var:
         """The index of the thread."""
         dom = Range.from_min_extent(const(0, self.extent.dtype), self.extent)
+        function = builder.find(FunctionFrame)
         if isinstance(self.tag_or_var, str):
             self.iter_var = IterVar(dom, Var("", self.extent.dtype), IterVar.ThreadIndex, self.tag_or_var)
+            if function is not None:
+                # A launch inside this one may name the same thread.
+                function.env_threads[self.iter_var.var] = self.iter_var
             return self.iter_var.var
-        function = builder.find(FunctionFrame)
         known = None if function is None else function.env_threads.get(self.tag_or_var)
         if function is None or known is None:
             fail(
