@@ -24,6 +24,9 @@ def f(
 SAME = None
 
 LINES = [
+    ("E[C[0:4]] = T.broadcast(E[0], 4)", "E[C[0:4]] = T.Broadcast(E[0], 4)"),
+    ("E[0:4] = E[C[4:8]] * 2.0", "E[0:4] = E[C[4:8]] * T.Broadcast(T.float32(2.0), 4)"),
+    ("E[0:4] = G[0, C[4:8]]", SAME),
     ("for j in range(i, 16):\n    C[j] = 1", "for j in range(i, i + (16 - i)):"),
     ("for j in range(1, 8 - i):\n    C[j] = 1", "for j in range(1, 1 + (7 - i)):"),
     (

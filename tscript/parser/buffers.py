@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -267,6 +268,24 @@ def allocate(
     return AllocateFrame(extents, dtype, scope, condition, annotations)
 
 
+def _constant_data(data: Any, dtype: DataType, extents: tuple[PrimExpr, ...]) -> np.ndarray[Any, Any]:
+    """`data` as an array of a type and shape. Raises ValueError or TypeError where something would be lost."""
+    shape: list[int] = []
+    for e in extents:
+        if not isinstance(e, IntImm):
+            raise TypeError(f"the extents of T.allocate_const are constants, not {e}")
+        shape.append(e.value)
+    given: Any = np.asarray(data.asnumpy() if hasattr(data, "asnumpy") else data)
+    if given.dtype.kind not in "biufV" or given.dtype.names:
+        raise TypeError(f"the data of T.allocate_const is made of numbers, not {kind_of(data)}")
+    if given.size != math.prod(shape):
+        raise ValueError(f"T.allocate_const got {given.size} numbers for {math.prod(shape)} elements")
+    made: Any = given.astype(numpy_dtype(dtype))
+    if dtype.is_integer and not np.array_equal(made.astype(given.dtype), given):
+        raise ValueError(f"the data of T.allocate_const holds numbers that {dtype!s} does not")
+    return made.reshape(shape)
+
+
 class AllocateConstFrame(Frame):
     """Constant memory for the rest of the scope."""
 
@@ -278,8 +297,7 @@ class AllocateConstFrame(Frame):
         super().__init__()
         self.dtype = DataType(dtype)
         self.extents = _extents(extents)
-        shape = tuple(int(e) for e in self.extents)  # pyright: ignore[reportArgumentType]
-        self.data = np.asarray(data, numpy_dtype(self.dtype)).reshape(shape)
+        self.data = _constant_data(data, self.dtype, self.extents)
         self.annotations = _annotations(annotations)
         self.var = Var("", _pointer_to(self.dtype, "global"))
 

@@ -176,6 +176,8 @@ def prefetch(buffer: Buffer, bounds: Any) -> None:
     """A hint that a region of `buffer`, given as ranges, slices or single subscripts, will be used soon."""
     builder = current()
     items: list[Any] = [*bounds] if isinstance(bounds, (list, tuple)) else [bounds]
+    if len(items) != buffer.ndim:
+        raise ValueError(f"T.prefetch of {buffer.name} takes {buffer.ndim} bounds, not {len(items)}")
     ranges = tuple(_as_range(item, extent) for item, extent in zip(items, buffer.shape, strict=True))
     builder.add(Prefetch(buffer, ranges, span=builder.span))
 

@@ -338,10 +338,10 @@ class Evaluator:
         return owner[key]
 
     def key(self, node: ast.expr) -> Any:
-        """The key of a subscript: values, slices, or a tuple of them."""
+        """The key of a subscript: values, slices, or a tuple of them. A region is the vector of its elements."""
         if isinstance(node, ast.Tuple):
-            return tuple(self._elements(node.elts))
-        return self.eval(node)
+            return tuple(_operand(e) for e in self._elements(node.elts))
+        return _operand(self.eval(node))
 
     def visit_Slice(self, node: ast.Slice) -> slice:
         parts = (node.lower, node.upper, node.step)
