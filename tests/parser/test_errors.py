@@ -228,6 +228,15 @@ BODIES = [
     ("B[0] = «2**70»", "does not fit in B"),
     ("E[0] = «T.pow(n, 2)»", "pow takes floats, not int32"),
     ("C[0] = «~E[0]»", "bitwise_not takes integers, not float32"),
+    ("if «C == 3»:\n    pass", "try: compute with elements, as in C[i], in loops over their indices"),
+    ("while «C != n»:\n    pass", "`!=` does not work on a Buffer and a Var"),
+    ("if «not C»:\n    pass", "`not` does not work on a Buffer"),
+    ("if «C and n > 0»:\n    pass", "`and` does not work on a Buffer"),
+    ("if «n > 0 and C»:\n    pass", "a Buffer cannot be used as a scalar value"),
+    ("E[0] = «A + 1»", "as in A[i, j], in loops over their indices"),
+    ("C[0] = «len(C)»", "use C.shape[0]"),
+    ("for i, x in «enumerate(C)»:\n    pass", "loop over the indices of C"),
+    ("C[0] = «sum(C)»", "write the loops of the sum"),
     ("'ä'; C[0] = «nö»", "`nö` is not defined"),
 ]
 

@@ -21,7 +21,15 @@ _SIGNS: Final[dict[type[ast.AST], str]] = {
     ast.MatMult: "@", ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Is: "is",
     ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in", ast.USub: "-", ast.UAdd: "+", ast.Invert: "~",
+    ast.And: "and", ast.Or: "or", ast.Not: "not",
 }  # fmt: skip
+_OF_BUFFERS: Final[dict[Any, str]] = {
+    len: "use {0}.shape[0]",
+    sum: "write the loops of the sum, with T.init() in a block",
+    max: "write the loops of the reduction, with T.max, and T.init() in a block",
+    min: "write the loops of the reduction, with T.min, and T.init() in a block",
+    **dict.fromkeys((enumerate, zip, iter, list, tuple, map, sorted, reversed), "loop over the indices of {0}"),
+}
 _INSTEAD: Final[dict[Any, str]] = {
     max: "use T.max(x, y)",
     min: "use T.min(x, y)",
@@ -95,15 +103,32 @@ def refuse_operands(e: TypeError, op: type[ast.AST], *operands: Any) -> None:
     """Raise ScriptError for `e`, raised by an operator, if it is Python's own word for operands that do not fit."""
     if _raised_on_purpose(e.__traceback__):
         return
-    hint = "an element of a buffer is written `A[...]`" if any(isinstance(o, Buffer) for o in operands) else None
+    refuse_buffers(op, *operands)
+    _refuse_kinds(op, operands, None)
+
+
+def refuse_buffers(op: type[ast.AST], *operands: Any) -> None:
+    """Raise ScriptError if an operand of an operator is a buffer as a whole."""
+    for operand in operands:
+        if isinstance(operand, Buffer):
+            element = f"{operand.name or 'A'}[{', '.join('ijklmnpq'[: operand.ndim]) or '()'}]"
+            hint = f"compute with elements, as in {element}, in loops over their indices"
+            _refuse_kinds(op, operands, hint)
+
+
+def _refuse_kinds(op: type[ast.AST], operands: Sequence[Any], hint: str | None) -> NoReturn:
     fail(f"`{_SIGNS[op]}` does not work on {' and '.join(kind_of(o) for o in operands)}", None, hint)
 
 
 def _find_instead(function: Any, args: Sequence[Any]) -> str | None:
-    """What to write instead of a builtin that is called on an expression."""
-    if not isinstance(function, (type, BuiltinFunctionType)) or not any(isinstance(a, PrimExpr) for a in args):
+    """What to write instead of a builtin that is called on an expression or a buffer."""
+    if not isinstance(function, (type, BuiltinFunctionType)):
         return None
-    return _INSTEAD.get(function)
+    if any(isinstance(a, PrimExpr) for a in args):
+        return _INSTEAD.get(function)
+    buffer = next((a for a in args if isinstance(a, Buffer)), None)
+    hint = None if buffer is None else _OF_BUFFERS.get(function)
+    return None if hint is None or buffer is None else hint.format(buffer.name)
 
 
 def _find_signature(function: Any) -> inspect.Signature | None:

@@ -25,7 +25,14 @@ from tscript.ir.buffer import Buffer, subscript
 from tscript.ir.construct import compare_operands, convert, match_lanes
 from tscript.ir.expr import PrimExpr
 from tscript.ir.stmt import BufferRegion
-from tscript.parser.arguments import is_ours, refuse_arguments, refuse_call, refuse_operands, refuse_subscript
+from tscript.parser.arguments import (
+    is_ours,
+    refuse_arguments,
+    refuse_buffers,
+    refuse_call,
+    refuse_operands,
+    refuse_subscript,
+)
 from tscript.parser.blocks import reads, writes
 from tscript.parser.buffers import match_buffer
 from tscript.parser.control import realize, region_as_vector
@@ -68,6 +75,7 @@ _UNARY: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {
     ast.Invert: operator.invert,
 }
 _NUMBERS: Final = (bool, int, float, np.generic)
+_VALUES: Final = (PrimExpr, *_NUMBERS)
 _NO_EXPRESSION: Final = {
     ast.NamedExpr: ("an assignment inside an expression (`:=`)", "assign on a line of its own"),
     ast.Await: ("`await`", "kernels have no coroutines"),
@@ -121,14 +129,13 @@ def compare(op: type[ast.cmpop], left: Any, right: Any) -> Any:
             refuse_operands(e, op, left, right)
             raise
 
-    if node is None:
-        if op in (ast.In, ast.NotIn):
-            _require_decided(left, right)
-        return python(left, right)
-    if isinstance(left, PrimExpr):
-        if not isinstance(right, (PrimExpr, *_NUMBERS)):
-            return python(left, right)
-    elif not (isinstance(right, PrimExpr) and isinstance(left, _NUMBERS)):
+    if node is not None and (isinstance(left, _VALUES) or isinstance(right, _VALUES)):
+        # Python would find a buffer and a number unequal, and so decide a branch.
+        refuse_buffers(op, left, right)
+    if op in (ast.In, ast.NotIn):
+        _require_decided(left, right)
+    values = isinstance(left, _VALUES) and isinstance(right, _VALUES)
+    if node is None or not values or not (isinstance(left, PrimExpr) or isinstance(right, PrimExpr)):
         return python(left, right)
     if isinstance(left, PrimExpr) and isinstance(right, PrimExpr):
         a, b = match_lanes(left, right)
@@ -285,6 +292,7 @@ class Evaluator:
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         value = _operand(self.eval(node.operand))
         if isinstance(node.op, ast.Not):
+            refuse_buffers(ast.Not, value)
             if not isinstance(value, PrimExpr):
                 return not value
             if not value.dtype.is_bool:
@@ -301,6 +309,7 @@ class Evaluator:
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         kind = type(node.op)
         result = _operand(self.eval(node.values[0]))
+        refuse_buffers(kind, result)
         for following in node.values[1:]:
             if isinstance(result, PrimExpr):
                 result = logical(kind, result, self.eval(following))
