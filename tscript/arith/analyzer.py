@@ -76,10 +76,10 @@ class Analyzer:
 
     # -- facts ------------------------------------------------------------------------------------
 
-    def bind(self, var: Var, value: Range | ExprLike, allow_override: bool = True) -> None:
+    def bind(self, var: Var, value: Range | ExprLike, allow_override: bool = True, *, keep_trivial: bool = False) -> None:
         """Note that `var` runs over a range, or is the same as an expression.
 
-        A range of one value counts as that value. Raises ValueError for a variable bound before, unless
+        A range of one value counts as that value, unless `keep_trivial`. Raises ValueError for a variable bound before, unless
         `allow_override`.
         """
         ctx = self._context
@@ -93,7 +93,7 @@ class Analyzer:
         ctx.forget_derived()
         if isinstance(value, Range):
             extent = self.simplify(value.extent)
-            if isinstance(extent, IntImm) and extent.value == 1:
+            if isinstance(extent, IntImm) and extent.value == 1 and not keep_trivial:
                 value = value.min
             else:
                 self._bind_range(var, self.simplify(value.min), extent)
@@ -105,6 +105,17 @@ class Analyzer:
         if residue != (1, 0):
             ctx.residues[var] = residue
         ctx.forget_derived()
+
+    def assume_positive(self, expr: PrimExpr) -> None:
+        """Note that `expr >= 1`."""
+        terms, constant = form_of(self.simplify(expr))
+        self._context.add_fact((terms, constant - 1))
+
+    def fork(self) -> Analyzer:
+        """An analyzer that knows the same, and whose further facts stay its own."""
+        made = Analyzer(self._budget)
+        made._context = self._context.inner()
+        return made
 
     def _bind_range(self, var: Var, low: PrimExpr, extent: PrimExpr) -> None:
         ctx = self._context

@@ -1,0 +1,1 @@
+"""Affine maps of iterators: detection, simplification, division by subspaces, inversion."""
