@@ -25,7 +25,7 @@ from tscript.ir.function import IRModule
 from tscript.parser import default_vars
 
 if TYPE_CHECKING:
-    from tscript import driver, interp, nd, runtime, target, te, testing
+    from tscript import driver, interp, nd, runtime, schedule, target, te, testing
     from tscript.driver import build, compile, lower
     from tscript.runtime import cpu, cuda, device, load_module
 
@@ -40,7 +40,10 @@ _LAZY: Final[dict[str, tuple[str, str | None]]] = {
     "device": ("tscript.runtime", "device"),
     "load_module": ("tscript.runtime", "load_module"),
     "lower": ("tscript.driver", "lower"),
-    **{name: (f"tscript.{name}", None) for name in ("driver", "interp", "nd", "runtime", "target", "te", "testing")},
+    **{
+        name: (f"tscript.{name}", None)
+        for name in ("driver", "interp", "nd", "runtime", "schedule", "target", "te", "testing")
+    },
 }
 
 
@@ -81,5 +84,6 @@ default_vars["tscript"] = default_vars["tvm"] = sys.modules[__name__]
 
 __all__ = [
     "DiagnosticError", "IRModule", "__version__", "build", "compile", "cpu", "cuda", "device", "driver", "error",
-    "interp", "ir", "load_module", "lower", "nd", "printer", "runtime", "script", "target", "te", "testing", "tir",
+    "interp", "ir", "load_module", "lower", "nd", "printer", "runtime", "schedule", "script", "target", "te", "testing",
+    "tir",
 ]  # fmt: skip

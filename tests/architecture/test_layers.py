@@ -38,6 +38,7 @@ LOADS_BY_NAME = (
     "tscript.cli",
     "tscript.parser",
     "tscript.target.detect",
+    "tscript.tir",
     "tscript",
 )
 

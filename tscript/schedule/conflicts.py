@@ -16,7 +16,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.expr import BufferLoad, Call, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import Visitor, pre_order_visit, substitute
 from tscript.ir.linear import difference, from_linear, linear_form
-from tscript.ir.stmt import BlockRealize, BufferStore, For
+from tscript.ir.stmt import BlockRealize, BufferStore, For, Stmt
 from tscript.schedule.affine import Digit, find_digits
 from tscript.schedule.checks import is_complete_block, is_reduction_block, region_cover
 from tscript.schedule.coverage import bound_region
@@ -116,6 +116,13 @@ class _Loose(Visitor):
         else:
             region = tuple(Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in indices)
         self.found.append(Access(None, buffer, region, is_write, dict(self.domain)))
+
+
+def accesses_of(state: ScheduleState, stmt: Stmt) -> list[Access]:
+    """Everything that a statement of the program touches, in program order, in terms of the loops in it."""
+    visitor = _Loose(state, {})
+    visitor.visit(stmt)
+    return visitor.found
 
 
 # -- what keeps accesses apart --------------------------------------------------------------------
@@ -291,11 +298,10 @@ def _find_witness(state: ScheduleState, var: Var, w: Access, x: Access, other_in
 
     With `other_instance`, only iterations whose bindings differ.
     """
-    extent = w.domain[var].extent
-    if not isinstance(extent, IntImm) or not isinstance(w.domain[var].min, IntImm):
+    first, extent = w.domain[var].min, w.domain[var].extent
+    if not (isinstance(first, IntImm) and isinstance(extent, IntImm)):
         return None
-    start = w.domain[var].min.value
-    values = range(start, start + min(extent.value, _TRIED))
+    values = range(first.value, first.value + min(extent.value, _TRIED))
     for a in values:
         for b in values:
             if a == b or not _overlap(_at(w, var, a), _at(x, var, b)):

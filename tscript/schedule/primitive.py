@@ -30,6 +30,9 @@ class Primitive(Generic[P, R]):
         self.function = function
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
+        # Tools that look for documentation and examples know these.
+        self.__module__ = function.__module__
+        self.__wrapped__ = function
         parameters = list(inspect.signature(function).parameters.values())[1:]
         self.__signature__ = inspect.Signature(parameters)
         METHODS[kind.method] = self
@@ -56,6 +59,8 @@ class Primitive(Generic[P, R]):
                 values[a.name] = _block_named(sch, values[a.name])
             elif a.role is Role.INPUT and isinstance(values[a.name], str) and a.name == "loop":
                 values[a.name] = _loop_named(sch, values[a.name])
+            elif a.role is Role.INPUT_LIST and "block" in a.name and isinstance(values[a.name], (list, tuple)):
+                values[a.name] = [_block_named(sch, v) if isinstance(v, str) else v for v in values[a.name]]
         return self._step(sch, values)
 
     def _step(self, sch: ScheduleCore, values: dict[str, Any]) -> Any:

@@ -14,10 +14,14 @@ from tscript.schedule.primitive import run_instruction
 from tscript.schedule.primitives import add_unit_loop as add_unit_loop_
 from tscript.schedule.primitives import annotate as annotate_
 from tscript.schedule.primitives import bind as bind_
+from tscript.schedule.primitives import cache_read as cache_read_
+from tscript.schedule.primitives import cache_write as cache_write_
 from tscript.schedule.primitives import compute_at as compute_at_
 from tscript.schedule.primitives import decompose_reduction as decompose_reduction_
 from tscript.schedule.primitives import enter_postproc as enter_postproc_
 from tscript.schedule.primitives import fuse as fuse_
+from tscript.schedule.primitives import loop_partition as loop_partition_
+from tscript.schedule.primitives import merge as merge_
 from tscript.schedule.primitives import parallel as parallel_
 from tscript.schedule.primitives import queries, sampling
 from tscript.schedule.primitives import reorder as reorder_
@@ -129,7 +133,8 @@ class Schedule(ScheduleCore):
         """Print the program, then the trace."""
         self.mod.show(*args, **options)
         if self.trace is not None:
-            self.trace.show(*args[:1])
+            given = dict(zip(("style", "black_format"), args, strict=False)) | options
+            self.trace.show(given.get("style"), given.get("black_format"))
 
     def _repr_html_(self) -> str:
         return self.mod._repr_html_()  # pyright: ignore[reportPrivateUsage]
@@ -149,6 +154,8 @@ class Schedule(ScheduleCore):
 
     split = split_.split
     fuse = fuse_.fuse
+    merge = merge_.merge
+    loop_partition = loop_partition_.loop_partition
     reorder = reorder_.reorder
     parallel = parallel_.parallel
     vectorize = vectorize_.vectorize
@@ -162,6 +169,8 @@ class Schedule(ScheduleCore):
     compute_at = compute_at_.compute_at
     reverse_compute_at = reverse_compute_at_.reverse_compute_at
     decompose_reduction = decompose_reduction_.decompose_reduction
+    cache_read = cache_read_.cache_read
+    cache_write = cache_write_.cache_write
 
     # The newer spelling.
     get_sblock = queries.get_block

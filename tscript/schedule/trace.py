@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from tscript.ir.base import Scriptable
 from tscript.ir.expr import PrimExpr, Var
 from tscript.ir.functor import post_order_visit, substitute
+from tscript.printer.highlight import markup, show_text
 from tscript.schedule.instruction import Instruction
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.trace_text import (
@@ -82,6 +83,13 @@ class Trace(Scriptable):
         lines = self.as_python(bool(options.get("remove_postproc", False))) or ["pass"]
         head = ["# from tvm import tir", "def apply_trace(sch: tir.Schedule) -> None:"]
         return "\n".join([*head, *("  " + line for line in lines)])
+
+    def show(self, style: str | None = None, black_format: bool | None = None, **options: Any) -> None:
+        """Print the function highlighted; `style` and `black_format` are as for programs."""
+        show_text(self.script(**options), style, black_format)
+
+    def _repr_html_(self) -> str:
+        return markup(self.script())
 
     def as_json(self, remove_postproc: bool = False) -> list[Any]:
         """`[instructions, decisions]`, of lists, numbers and text."""
@@ -168,6 +176,8 @@ def _mapped(value: Any, mapped: Mapping[Any, Any]) -> Any:
         return mapped[value]
     if isinstance(value, (list, tuple)):
         return [_mapped(v, mapped) for v in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, Mapping):
+        return {k: _mapped(v, mapped) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, PrimExpr):
         return substitute(value, {k: v for k, v in mapped.items() if isinstance(k, Var) and isinstance(v, PrimExpr)})
     return value

@@ -20,16 +20,21 @@ def add_unit_loop(s: ScheduleCore, block_or_loop: BlockRV | LoopRV) -> LoopRV:
     >>> import tscript
     >>> from tscript.script import tir as T
     >>> @T.prim_func
-    ... def one(A: T.Buffer((), "float32")):
-    ...     with T.block("A"):
-    ...         A[()] = T.float32(1)
-    >>> sch = tscript.tir.Schedule(one)
-    >>> print(sch.get(sch.add_unit_loop(sch.get_block("A"))))
-    for u in range(1):
+    ... def clear(A: T.Buffer((8,), "float32")):
+    ...     for i in range(8):
+    ...         with T.block("A"):
+    ...             v = T.axis.spatial(8, i)
+    ...             A[v] = T.float32(0)
+    >>> sch = tscript.tir.Schedule(clear)
+    >>> u = sch.add_unit_loop(sch.get_block("A"))
+    >>> print(sch.get(sch.get_loops("A")[0]))
+    for i, u in T.grid(8, 1):
         with T.block("A"):
+            v = T.axis.spatial(8, i)
             T.reads()
-            T.writes(A[()])
-            A[()] = T.float32(1.0)
+            A = T.Buffer((8,))
+            T.writes(A[v])
+            A[v] = T.float32(0.0)
     """
     sref = require_statement(s, block_or_loop)
     if sref.parent is None:

@@ -42,6 +42,7 @@ def annotate(s: ScheduleCore, block_or_loop: BlockRV | LoopRV, ann_key: str, ann
         with T.block("A"):
             v = T.axis.spatial(64, i)
             T.reads()
+            A = T.Buffer((64,))
             T.writes(A[v])
             A[v] = T.float32(0.0)
     """
@@ -89,10 +90,9 @@ def _require_key(key: str) -> None:
         raise TypeError(f"the key of an annotation is a text, not {key!r}")
 
 
-def _value(s: ScheduleCore, value: Any, depth: int) -> tuple[Any, Any]:
+def _value(s: ScheduleCore, given: Any, depth: int) -> tuple[Any, Any]:
     """A value as it is recorded, and as the program holds it."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    value: Any = given.item() if isinstance(given, np.generic) else given  # pyright: ignore[reportUnknownMemberType]
     if isinstance(value, (str, StringImm)):
         text = value if isinstance(value, str) else value.value
         return text, text
@@ -108,8 +108,8 @@ def _value(s: ScheduleCore, value: Any, depth: int) -> tuple[Any, Any]:
         items = [_value(s, v, 2) for v in value]  # pyright: ignore[reportUnknownVariableType]
         return [r for r, _ in items], tuple(v for _, v in items)
     if isinstance(value, Mapping) and depth == 0:
-        pairs = {k: _value(s, v, 1)[1] for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
-        if not all(isinstance(k, str) for k in pairs):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        pairs: dict[Any, Any] = {k: _value(s, v, 1)[1] for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        if not all(isinstance(k, str) for k in pairs):
             raise TypeError("the keys of a dict as annotation are texts")
         return pairs, pairs
     raise TypeError(

@@ -40,7 +40,9 @@ def bind(s: ScheduleCore, loop: LoopRV, thread_axis: str) -> None:
     for i in T.thread_binding(64, thread="threadIdx.x"):
         with T.block("B"):
             v = T.axis.spatial(64, i)
+            A = T.Buffer((64,))
             T.reads(A[v])
+            B = T.Buffer((64,))
             T.writes(B[v])
             B[v] = A[v] * T.float32(2.0)
     """

@@ -52,7 +52,9 @@ def fuse(s: ScheduleCore, *loops: LoopRV, preserve_unit_iters: bool = True) -> L
         with T.block("B"):
             vi = T.axis.spatial(4, i_j_fused // 8)
             vj = T.axis.spatial(8, i_j_fused % 8)
+            A = T.Buffer((4, 8))
             T.reads(A[vi, vj])
+            B = T.Buffer((4, 8))
             T.writes(B[vi, vj])
             B[vi, vj] = A[vi, vj] * T.float32(2.0)
     """

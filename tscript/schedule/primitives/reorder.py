@@ -42,7 +42,9 @@ def reorder(s: ScheduleCore, *loops: LoopRV) -> None:
     for j, i in T.grid(8, 4):
         with T.block("B"):
             vi, vj = T.axis.remap("SS", [i, j])
+            A = T.Buffer((4, 8))
             T.reads(A[vi, vj])
+            B = T.Buffer((4, 8))
             T.writes(B[vi, vj])
             B[vi, vj] = A[vi, vj]
     """

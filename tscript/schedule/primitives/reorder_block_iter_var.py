@@ -30,9 +30,13 @@ def reorder_block_iter_var(s: ScheduleCore, block: BlockRV, new_order: Sequence[
     >>> sch.reorder_block_iter_var(block, [1, 0])
     >>> print(sch.get(sch.get_loops(block)[1]))
     for j in range(8):
+        i = T.int32()
         with T.block("B"):
-            vj, vi = T.axis.remap("SS", [j, i])
+            vj = T.axis.spatial(8, j)
+            vi = T.axis.spatial(4, i)
+            A = T.Buffer((4, 8))
             T.reads(A[vi, vj])
+            B = T.Buffer((4, 8))
             T.writes(B[vi, vj])
             B[vi, vj] = A[vi, vj]
     """

@@ -121,9 +121,9 @@ def sample_partitioned_tile(
     """As `sample_perfect_tile`, where `innerpart_factor` divides the product of the factors from `partition_pos` on.
 
     There is no limit for the last factor. Where the factor does not divide the extent, or that is not constant, the
-    first factor is None, to be inferred, and the others are 1. A decision that breaks the rule gives way to the plainest
-    factors that keep it. Raises ValueError for a position beyond the factors, a factor below 1, or a decision of
-    another length.
+    first factor is None, to be inferred, and the others are 1. A decision that breaks the rule gives way to the
+    plainest factors that keep it. Raises ValueError for a position beyond the factors, a factor below 1, or a decision
+    of another length.
     """
     sref = require_loop(s, loop)
     n, position, inner = s.integer(n), s.integer(partition_pos), s.integer(innerpart_factor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,9 @@ def split(
         with T.block("B"):
             v = T.axis.spatial(10, i_0 * 4 + i_1)
             T.where(i_0 * 4 + i_1 < 10)
+            A = T.Buffer((10,))
             T.reads(A[v])
+            B = T.Buffer((10,))
             T.writes(B[v])
             B[v] = A[v] * T.float32(2.0)
     """
@@ -102,11 +105,16 @@ def checked_factors(factors: Sequence[int | PrimExpr | None]) -> list[int | Prim
         raise TypeError(f"the factors are a list such as [None, 4], not {factors!r}")
     result: list[int | PrimExpr | None] = []
     for f in factors:
-        plain = int(f) if isinstance(f, (np.integer, IntImm)) else f
-        if isinstance(plain, bool) or not (plain is None or isinstance(plain, (int, PrimExpr))):
-            raise TypeError(f"a factor is an integer, a sampled integer or None, not {f!r}")
-        result.append(plain)
+        result.append(_checked_factor(f))
     return result
+
+
+def _checked_factor(f: Any) -> int | PrimExpr | None:
+    if isinstance(f, (np.integer, IntImm)):
+        return int(f)
+    if isinstance(f, bool) or not (f is None or isinstance(f, (int, PrimExpr))):
+        raise TypeError(f"a factor is an integer, a sampled integer or None, not {f!r}")
+    return f
 
 
 def require_factors(loop: For, factors: Sequence[int | None]) -> None:

@@ -30,7 +30,9 @@ def unroll(s: ScheduleCore, loop: LoopRV) -> None:
     for i in T.unroll(64):
         with T.block("B"):
             v = T.axis.spatial(64, i)
+            A = T.Buffer((64,))
             T.reads(A[v])
+            B = T.Buffer((64,))
             T.writes(B[v])
             B[v] = A[v] * T.float32(2.0)
     """
