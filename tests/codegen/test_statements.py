@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 
 import tscript
-from tscript import nd
+from tscript import interp, nd
+from tscript.ir import stmt as st
+from tscript.ir.buffer import decl_buffer
+from tscript.ir.construct import cast, const, floormod, if_then_else
+from tscript.ir.dtype import DataType
+from tscript.ir.expr import Call, GlobalVar, Op, PrimType, Var
+from tscript.ir.function import IRModule, PrimFunc
 from tscript.script import ir as I
 from tscript.script import tir as T
-from tscript.support.errors import AssertFailed, BuildError, DivisionByZero, ExecutionError
+from tscript.support.errors import AssertFailed, BuildError, DivisionByZero, ExecutionError, InterpError
 
 
 def test_reduction_blocks_initialise_once_for_each_output() -> None:
@@ -550,3 +556,73 @@ def test_vectors_of_the_longest_allowed_kind_are_built() -> None:
     a = np.arange(1024, dtype=np.int32)
     tscript.build(main)(a)
     assert a.tolist() == list(range(0, 3072, 3))
+
+
+def test_functions_that_call_themselves_without_end_fail_instead_of_crashing() -> None:
+    n, fac, odd, even = Var("n"), GlobalVar("fac"), GlobalVar("odd"), GlobalVar("even")
+
+    def result(e):
+        return st.Evaluate(Call("int32", Op.get("tir.ret"), (e,)))
+
+    def function(name, body):
+        return PrimFunc((n,), body, PrimType(DataType("int32")), {}, {"global_symbol": name})
+
+    end = st.IfThenElse(n == 0, result(const(1)), None)
+    functions = {
+        fac: function("fac", st.SeqStmt([end, result(n * Call("int32", fac, (n - 1,)))])),
+        odd: function("odd", st.SeqStmt([end, result(1 - Call("int32", even, (n - 1,)))])),
+        even: function("even", st.SeqStmt([end, result(1 - Call("int32", odd, (n - 1,)))])),
+    }
+    mod = IRModule(functions)
+    lib = tscript.build(mod)
+    for name, count in (("fac", 5), ("odd", 6), ("even", 7), ("fac", 400)):
+        assert lib[name](count) == interp.run(mod, count, entry=name)
+    for name in ("fac", "odd"):
+        with pytest.raises(ExecutionError, match="call each other too deeply"):
+            lib[name](-1)
+        with pytest.raises(InterpError, match="call each other too deeply"):
+            interp.run(mod, -1, entry=name)
+
+
+def test_narrow_float_parameters_are_rounded_when_they_come_in() -> None:
+    for dtype in ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        x, out = Var("x", dtype), decl_buffer((1,), "float64", name="out")
+        func = PrimFunc((x, out), st.BufferStore(out, cast(x, "float64"), (const(0),)), None, None, {})
+        for value in (9.0, 2049.0, 0.3, 1e30):
+            expected, got = np.zeros(1), np.zeros(1)
+            interp.run(func, value, expected)
+            tscript.build(func)["main"](value, got)
+            np.testing.assert_array_equal(got, expected)
+
+
+def test_loops_reach_the_ends_of_64_bits() -> None:
+    for dtype, start in (("uint64", 2**63 - 2), ("uint64", 2**64 - 5), ("int64", 2**63 - 5), ("int64", -(2**63))):
+        out, k = decl_buffer((7,), "int64", name="out"), Var("k", dtype)
+        at = cast(floormod(k, const(7, dtype)), "int64")
+        body = st.BufferStore(out, cast(k, "int64"), (at,))
+        func = PrimFunc((out,), st.For(k, const(start, dtype), const(5, dtype), 0, body))
+        expected, got = np.full(7, -1), np.full(7, -1)
+        interp.run(func, expected)
+        tscript.build(func)["main"](got)
+        assert got.tolist() == expected.tolist() and (got != -1).sum() >= 4
+
+
+def test_bytes_read_as_bools_are_stored_as_true_or_false() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((8,), "int8"), B: T.Buffer((8,), "bool")):
+        flags = T.decl_buffer((8,), "bool", data=A.data)
+        for i in range(8):
+            B[i] = flags[i]
+
+    b = np.zeros(8, np.bool_)
+    tscript.build(main)(np.arange(8, dtype=np.int8), b)
+    assert b.view(np.uint8).tolist() == [0] + [1] * 7
+
+
+def test_choices_that_share_what_they_choose_from_stay_small() -> None:
+    a = decl_buffer((4,), "int32", name="A")
+    e = a[0]
+    for _ in range(60):
+        e = if_then_else(e > 3, e, a[2])
+    text = tscript.build(PrimFunc((a,), st.BufferStore(a, e, (const(3),)))).get_source("ll")
+    assert len(text) < 20_000

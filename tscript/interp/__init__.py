@@ -11,9 +11,11 @@ from typing import Any
 
 from tscript.interp.emit import Options
 from tscript.interp.externs import register_extern
-from tscript.interp.machine import Interpreted
+from tscript.interp.machine import Interpreted, Translations
 from tscript.interp.memory import Pointer
 from tscript.ir.function import IRModule, PrimFunc
+
+_translations = Translations()
 
 
 def compile(
@@ -63,14 +65,9 @@ def run(
     >>> a.tolist()
     [0, 1, 4, 9]
     """
-    program = compile(
-        func_or_mod,
-        entry=entry,
-        check_uninitialized=check_uninitialized,
-        check_regions=check_regions,
-        max_steps=max_steps,
-    )
-    return program(*args)
+    options = Options(check_uninitialized, check_regions, max_steps is not None)
+    known = _translations.find_or_start(func_or_mod, entry, options)
+    return Interpreted(func_or_mod, entry, options, max_steps, known)(*args)
 
 
 __all__ = ["Interpreted", "Pointer", "compile", "register_extern", "run"]

@@ -34,7 +34,6 @@ class Signature:
     """What a function takes. `symbols` are the variables that array shapes and strides give values to."""
 
     def __init__(self, func: PrimFunc) -> None:
-        self.func = func
         self.name = func.__name__
         self.params = func.params
         self.buffers: dict[int, Buffer] = {
@@ -108,9 +107,12 @@ class Signature:
             raise CallError(f"{self._where(i)} is a {dtype!s}; vectors cannot be passed from Python")
         item = getattr(arg, "item", None)
         value: Any = item() if callable(item) and getattr(arg, "ndim", None) == 0 else arg
-        if dtype.is_float and isinstance(value, (int, float)):
-            return semantics.round_float(dtype, float(value))
-        if dtype.is_float or not isinstance(value, int):
+        if dtype.is_float and isinstance(value, (int, float)) and not isinstance(value, bool):
+            try:
+                return semantics.round_float(dtype, float(value))
+            except OverflowError:
+                raise CallError(f"{self._where(i)} takes a {dtype!s}, which cannot hold {value}") from None
+        if dtype.is_float or not isinstance(value, int) or (isinstance(value, bool) and not dtype.is_bool):
             raise CallError(f"{self._where(i)} takes a {dtype!s}, not {arg!r} of type {type(arg).__name__}")
         low, high = int_range(dtype)
         if not low <= value <= high:

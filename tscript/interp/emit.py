@@ -25,6 +25,7 @@ from tscript.support.span import Span
 FIXED = 1 << 30
 """Level of what must be computed where it stands, such as a load."""
 INDENT = "    "
+DEEP = "_deep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class Scope:
         self.nested = nested  # loops around, within the same Python function
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Options:
     """What the generated code checks."""
 
@@ -161,7 +162,7 @@ def nodes_below(node: Node) -> Iterator[Node]:
         stack.extend(reversed(below))
 
 
-_RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins))
+_RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {DEEP}
 
 
 class Gen:
@@ -178,6 +179,7 @@ class Gen:
         self.site = Site(None, ())
         self.loops: tuple[tuple[str, str], ...] = ()
         self.env: dict[Var, Val] = {}
+        self.bound: set[Var] = set()
         self.pointers: dict[Var, str] = {}
         self.pointer_levels: dict[Var, int] = {}
         self.views: dict[Buffer, View] = {}
@@ -319,12 +321,23 @@ class Gen:
         self.site = before
 
 
-def flatten(scope: Scope, depth: int, out: list[tuple[str, Site | None]]) -> None:
-    """Append the lines of `scope`, indented, with their sites."""
+Lines = list[tuple[str, Site | None]]
+MAX_INDENT = 80
+"""Depth from which scopes stand apart: CPython reads no more than 100 levels of indentation."""
+
+
+def flatten(scope: Scope, depth: int, out: Lines, apart: list[Scope]) -> None:
+    """Append the lines of `scope`, indented, with their sites.
+
+    Scopes that are too deep are appended to `apart` instead; a line `_deep[number]` stands for each.
+    """
     if not scope.lines:
         out.append((INDENT * depth + "pass", None))
     for item in scope.lines:
-        if isinstance(item, Scope):
-            flatten(item, depth + 1, out)
-        else:
+        if not isinstance(item, Scope):
             out.append((INDENT * depth + item[0], item[1]))
+        elif depth + 1 < MAX_INDENT:
+            flatten(item, depth + 1, out, apart)
+        else:
+            out.append((INDENT * (depth + 1) + f"{DEEP}[{len(apart)}]", None))
+            apart.append(item)

@@ -19,6 +19,8 @@ from tscript.ir.functor import children
 from tscript.support.errors import InterpError
 
 _DEEP = 60
+_LONG = 1000
+"""Length of source from which it gets a name: CPython's parser nests parentheses up to 200 times."""
 
 
 def expr(g: Gen, e: PrimExpr) -> Val:
@@ -52,6 +54,8 @@ def _memoized(g: Gen, e: PrimExpr, make: Callable[[], Val]) -> Val:
     # With effects around, what is written twice happens twice.
     shared = g.sharing.get(e, 1) > 1 and not g.strict
     if (shared or g.strict) and not g.inline and not made.simple:
+        made = g.hold(made)
+    if len(made.code) > _LONG and not g.inline:
         made = g.hold(made)
     if shared:
         g.stack[-1].memo[e] = made
@@ -251,11 +255,24 @@ def choose_lazily(g: Gen, condition: PrimExpr, then: PrimExpr, otherwise: PrimEx
 @handles(VECTORS, ex.Let)
 def _let(g: Gen, e: ex.Let) -> Val:
     bind(g, e.var, expr(g, e.value))
-    return root(g, e.body)
+    result = root(g, e.body)
+    g.bound.discard(e.var)
+    return result
+
+
+def require_free(g: Gen, var: Var) -> None:
+    """Raise InterpError where `var` is bound already; else it is from now on."""
+    if var in g.bound:
+        # Values are remembered by expression, so a variable may have only one.
+        raise InterpError(
+            f"the variable {var.name} is bound again inside its own scope; give the inner one a variable of its own"
+        )
+    g.bound.add(var)
 
 
 def bind(g: Gen, var: Var, v: Val) -> None:
     """Give `var` the value `v`, evaluated now."""
+    require_free(g, var)
     if var.dtype.is_handle:
         name = g.name(var.name)
         g.line(f"{name} = {v.code}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -35,6 +36,11 @@ def outside_region(buffer: str, indices: tuple[int, ...], block: str, write: boo
         buffer=buffer,
         indices=tuple(indices),
     )
+
+
+def loop_too_long(name: str, dtype: str, last: int) -> InterpError:
+    """A loop variable that does not hold its last value."""
+    return InterpError(f"the loop over {name} runs up to {last}, which its type {dtype} cannot hold; use a wider type")
 
 
 def outside_domain(block: str, axis: str, value: int, low: int, end: int) -> InterpError:
@@ -82,7 +88,7 @@ def unsupported(name: str) -> Any:
 
 def require_room(name: str, room: int, base: int, shape: tuple[int, ...], strides: tuple[int, ...], lanes: int) -> None:
     """Raise InterpError unless all elements of a buffer lie within its memory of `room` elements."""
-    if 0 in shape:
+    if any(n <= 0 for n in shape):
         return
     low = base + sum(min(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True))
     high = base + sum(max(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True)) + lanes - 1
@@ -91,6 +97,9 @@ def require_room(name: str, room: int, base: int, shape: tuple[int, ...], stride
             f"buffer {name} of shape {shape} takes elements {low} to {high} of its memory, which has {room}",
             buffer=name,
         )
+
+
+_DECLARATION = re.compile(r"\w+(, \w+)+ = T\.|\w+ = T\.(Buffer\(|handle\(|\w+\(\)$)")
 
 
 def statement_text(stmt: st.Stmt | None) -> str | None:
@@ -114,9 +123,13 @@ def statement_text(stmt: st.Stmt | None) -> str | None:
     head = heads.get(type(stmt))
     if head is not None:
         return next((line for line in lines if line.startswith(head)), lines[0])
+    if isinstance(stmt, st.LetStmt):
+        name = stmt.var.name
+        starts = (f"{name}: ", f"{name} = ", "with T.LetStmt")
+        return next((line for line in lines if line.startswith(starts)), lines[0])
     if isinstance(stmt, (st.BufferStore, st.Evaluate)):
         return lines[-1]
-    return lines[0] if lines else None
+    return next((line for line in lines if not _DECLARATION.match(line)), lines[0] if lines else None)
 
 
 def locate(error: InterpError, trace: TracebackType | None, filename: str, sites: Sequence[Site | None]) -> None:

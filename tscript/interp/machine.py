@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import linecache
-import weakref
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary, finalize, ref
 
 from tscript.interp import blocks, calls, faults, stmts
 from tscript.interp.access import declare
 from tscript.interp.arguments import Bound, Signature
-from tscript.interp.emit import Gen, Options, Scope, Site, Val, flatten, nodes_below
+from tscript.interp.assemble import assembled
+from tscript.interp.emit import Gen, Options, Scope, Site, Val, nodes_below
 from tscript.interp.externs import ExternFailure, call_extern
 from tscript.interp.memory import Memory, Pointer, bind_view
 from tscript.interp.scalar import helpers
@@ -20,6 +21,7 @@ from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import Call, GlobalVar, PrimType
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.support.errors import InternalError, InterpError
+from tscript.support.recursion import room_for_deep_programs
 
 _REGISTERED = (blocks, calls, stmts)  # importing them fills the tables of handlers
 _NUMBER = itertools.count(1)
@@ -49,6 +51,34 @@ class _Variant:
         self.source, self.filename, self.sites, self.run = source, filename, sites, run
 
 
+class Translation:
+    """What translating a program left, for each way of passing arrays. It does not hold the program."""
+
+    def __init__(self) -> None:
+        self.signature: Signature | None = None
+        self.variants: dict[tuple[int, ...], _Variant] = {}
+
+
+class Translations:
+    """Translations of programs that are alive, so that running one again costs little."""
+
+    MAX_KINDS = 16
+    """Translations of one program; they differ in options and, for modules, in the entry and the functions."""
+
+    def __init__(self) -> None:
+        self._made: WeakKeyDictionary[PrimFunc | IRModule, dict[Any, Translation]] = WeakKeyDictionary()
+
+    def find_or_start(self, program: PrimFunc | IRModule, entry: str | None, options: Options) -> Translation:
+        """The translation of `program` as it is now; an empty one, to be filled, the first time."""
+        # Modules can change, functions cannot.
+        parts = () if isinstance(program, PrimFunc) else tuple((v.name_hint, ref(f)) for v, f in program.items())
+        kinds = self._made.setdefault(program, {})
+        key = (entry, options, parts)
+        if key not in kinds and len(kinds) >= self.MAX_KINDS:
+            kinds.clear()
+        return kinds.setdefault(key, Translation())
+
+
 class Interpreted:
     """A program translated to Python. Calling it runs it on arrays, in place.
 
@@ -56,7 +86,12 @@ class Interpreted:
     """
 
     def __init__(
-        self, program: PrimFunc | IRModule, entry: str | None, options: Options, max_steps: int | None
+        self,
+        program: PrimFunc | IRModule,
+        entry: str | None,
+        options: Options,
+        max_steps: int | None,
+        translation: Translation | None = None,
     ) -> None:
         module = IRModule({program.__name__: program}) if isinstance(program, PrimFunc) else program
         self._module = module
@@ -64,8 +99,9 @@ class Interpreted:
         self._func = module.functions[self._entry]
         self._options = options
         self._max_steps = max_steps
-        self._signature = Signature(self._func)
-        self._variants: dict[tuple[int, ...], _Variant] = {}
+        made = translation or Translation()
+        self._signature = made.signature = made.signature or Signature(self._func)
+        self._variants = made.variants
         self._variant(())
 
     @property
@@ -102,6 +138,11 @@ class Interpreted:
             )
         except RecursionError as error:
             failed, trace = InterpError("functions of the module call each other too deeply"), error.__traceback__
+        except AttributeError as error:
+            if error.obj is not None:
+                raise InternalError(f"generated code failed: {error}") from error
+            text = "the address of memory that was not allocated: the condition of its allocation is false"
+            failed, trace = InterpError(text), error.__traceback__
         except TypeError as error:
             if "read-only" not in str(error):
                 raise InternalError(f"generated code failed: {error}") from error
@@ -118,7 +159,8 @@ class Interpreted:
     def _variant(self, strided: tuple[int, ...]) -> _Variant:
         found = self._variants.get(strided)
         if found is None:
-            found = self._variants[strided] = self._translate(strided)
+            with room_for_deep_programs(InterpError):
+                found = self._variants[strided] = self._translate(strided)
         return found
 
     def _translate(self, strided: tuple[int, ...]) -> _Variant:
@@ -139,14 +181,12 @@ class Interpreted:
                 _function(root, Gen(self._options, functions, namespace), func, name, (), exact=False, inner=True)
         name = "run_" + functions[self._entry][1].removeprefix("_fn_")
         _function(root, Gen(self._options, functions, namespace), self._func, name, strided, exact=True, inner=False)
-        lines: list[tuple[str, Site | None]] = []
-        flatten(root, 0, lines)
-        source = "\n".join(text for text, _ in lines) + "\n"
         filename = f"<tscript interp {self._entry.name_hint} {next(_NUMBER)}>"
+        source, lines, code = assembled(root, filename)
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-        exec(compile(source, filename, "exec"), namespace)
+        exec(code, namespace)
         made = _Variant(source, filename, [site for _, site in lines], namespace[name])
-        weakref.finalize(made, linecache.cache.pop, filename, None)
+        finalize(made, linecache.cache.pop, filename, None)
         return made
 
 
@@ -279,6 +319,7 @@ def _namespace(options: Options) -> dict[str, Any]:
         "_outside_buffer": faults.outside_buffer,
         "_outside_region": faults.outside_region,
         "_outside_domain": faults.outside_domain,
+        "_loop_too_long": faults.loop_too_long,
         "_unwritten": faults.unwritten,
         "_region_outside": faults.region_outside,
         "_view_mismatch": faults.view_mismatch,

@@ -22,6 +22,7 @@ from tscript.support.errors import InterpError
 
 POISON = 0xFF
 """Fresh memory holds this byte: NaN as a float, -1 as an integer, so that a forgotten store shows."""
+POISON_LIMIT = 1 << 26
 SIZE_LIMIT = 1 << 34
 """Bytes of the largest allocation."""
 
@@ -64,7 +65,8 @@ class Memory:
             raise InterpError(f"the allocation of {name} is {nbytes} bytes; sizes lie between 0 and {SIZE_LIMIT}")
         size = max(nbytes, 8)  # a cast refuses views without elements
         try:
-            raw = memoryview(bytearray(b"\xff") * size)
+            # Poisoning takes the memory for real; of a large block, that a program may use little of, this is not done.
+            raw = memoryview(bytearray(b"\xff") * size if size <= POISON_LIMIT else bytearray(size))
             return Memory(raw, shadow=bytearray(size) if check else None)
         except MemoryError:
             raise InterpError(f"the allocation of {name} ({nbytes} bytes) does not fit in memory") from None
@@ -142,8 +144,23 @@ class Pointer:
         return Pointer(self.memory, self.offset + elements * dtype.bytes * dtype.lanes, dtype, extent)
 
 
-def bind_view(pointer: Pointer, dtype: DataType, shadow: bool = False) -> tuple[Elements, int]:
+class NoMemory:
+    """What an allocation whose condition is false gives: a buffer may be declared on it, but not used."""
+
+    def __len__(self) -> int:
+        return 1 << 62
+
+    def __getitem__(self, index: object) -> Any:
+        raise InterpError("an access to memory that was not allocated: the condition of its allocation is false")
+
+    def __setitem__(self, index: object, value: object) -> None:
+        self[index]
+
+
+def bind_view(pointer: Pointer | None, dtype: DataType, shadow: bool = False) -> tuple[Elements | NoMemory, int]:
     """Elements of `dtype` in the memory of `pointer`, and the number of the one it points at."""
+    if pointer is None:
+        return NoMemory(), 0
     base, start = divmod(pointer.offset, dtype.bytes)
     kind = _BITS_FORMATS[dtype.bytes] if shadow else element_format(dtype)
     return pointer.memory.view(kind, start, shadow), base

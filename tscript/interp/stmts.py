@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from tscript.interp import threads
 from tscript.interp.access import compact_strides, declare, integer_of, product, store, total
 from tscript.interp.calls import intrinsic_name, is_undef
-from tscript.interp.emit import STATEMENTS, Gen, Val, handles, number
-from tscript.interp.exprs import bind, root, unrounded
+from tscript.interp.emit import STATEMENTS, Gen, Val, handles, number, paren
+from tscript.interp.exprs import bind, require_free, root, unrounded
 from tscript.interp.scalar import is_literal
 from tscript.ir import expr as ex
 from tscript.ir import stmt as st
@@ -55,6 +55,7 @@ def _store(g: Gen, s: st.BufferStore) -> None:
 def _let(g: Gen, s: st.LetStmt) -> None:
     bind(g, s.var, root(g, s.value))
     g.stmt(s.body)
+    g.bound.discard(s.var)
 
 
 @handles(STATEMENTS, st.AssertStmt)
@@ -84,6 +85,9 @@ def _if(g: Gen, s: st.IfThenElse) -> None:
 
 @handles(STATEMENTS, st.While)
 def _while(g: Gen, s: st.While) -> None:
+    deep = g.stack[-1].nested >= MAX_NESTED
+    if deep:
+        g.push(function=True)
     g.push(loop=True)
     if g.options.count_steps:
         g.line("_run.spend(1)")
@@ -91,6 +95,8 @@ def _while(g: Gen, s: st.While) -> None:
     g.line(f"if not ({condition.code}): break")
     g.stmt(s.body)
     g.pop("while True:")
+    if deep:
+        _close_part(g)
 
 
 @handles(STATEMENTS, st.For)
@@ -105,7 +111,14 @@ def _for(g: Gen, s: st.For) -> None:
 def serial_loop(g: Gen, var: Var, start: PrimExpr, extent: PrimExpr, body: Callable[[], None]) -> None:
     """A loop whose iterations run in order; `body` translates one."""
     deep = g.stack[-1].nested >= MAX_NESTED
+    require_free(g, var)
     low, count = root(g, start), root(g, extent)
+    largest = int_range(var.dtype)[1]
+    if low.hi + count.hi - 1 > largest:
+        low, count = g.hold(low), g.hold(count)
+        last = total(g, [low, count, number(-1)])
+        shown = f"{var.name!r}, {str(var.dtype)!r}, {last.code}"
+        g.line(f"if {paren(count)} > 0 and {paren(last)} > {largest}: raise _loop_too_long({shown})")
     if deep:
         low, count = g.hold(low), g.hold(count)
         g.push(function=True)
@@ -121,6 +134,7 @@ def serial_loop(g: Gen, var: Var, start: PrimExpr, extent: PrimExpr, body: Calla
     if is_literal(low) and low.const == 0:
         g.uppers[name] = extent
     body()
+    g.bound.discard(var)
     g.loops = before
     g.pop(f"for {name} in range({stop.code if is_literal(low) and low.const == 0 else f'{low.code}, {stop.code}'}):")
     if deep:

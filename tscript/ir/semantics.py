@@ -111,7 +111,7 @@ def _float_floormod(a: float, b: float) -> float:
     if b == 0 or math.isinf(a) or a != a or b != b:
         return math.nan
     if math.isinf(b):
-        return a if a == 0 or (a > 0) == (b > 0) else b
+        return math.copysign(0.0, b) if a == 0 else a if (a > 0) == (b > 0) else b
     r = math.fmod(a, b)
     if r == 0:
         return math.copysign(0.0, b)

@@ -15,7 +15,8 @@ from tscript.lower.match_buffers import lower_match_buffers
 from tscript.lower.threads import serialize_threads
 from tscript.lower.unroll import unroll_loops
 from tscript.lower.vectorize import vectorize_loops
-from tscript.support.errors import InternalError
+from tscript.support.errors import InternalError, LoweringError
+from tscript.support.recursion import room_for_deep_programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,9 @@ def lower_module(
     mod: IRModule, passes: Sequence[Pass], watch_of: Callable[[str, PrimFunc], Watch | None] | None = None
 ) -> IRModule:
     """A module with all its functions lowered. `watch_of(name, func)` gives who watches the function `name`."""
-    functions = {
-        v: run_passes(f, passes, None if watch_of is None else watch_of(v.name_hint, f))
-        for v, f in mod.functions.items()
-    }
+    with room_for_deep_programs(LoweringError):
+        functions = {
+            v: run_passes(f, passes, None if watch_of is None else watch_of(v.name_hint, f))
+            for v, f in mod.functions.items()
+        }
     return mod.replace(functions=functions)

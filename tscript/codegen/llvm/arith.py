@@ -167,7 +167,7 @@ def _float_floordiv(b: Builder, dtype: DataType, x: str, y: str) -> str:
 def _float_floormod(b: Builder, dtype: DataType, x: str, y: str) -> str:
     t, i1 = register_type(dtype), int_vector(1, dtype.lanes)
     bits = 64 if dtype.bits == 64 else 32
-    zero, inf = float_const(0.0, bits, dtype.lanes), float_const(float("inf"), bits, dtype.lanes)
+    zero = float_const(0.0, bits, dtype.lanes)
     rest = b.let(f"frem {t} {x}, {y}")
     rest_positive = b.let(f"fcmp ogt {t} {rest}, {zero}")
     divisor_positive = b.let(f"fcmp ogt {t} {y}, {zero}")
@@ -175,10 +175,8 @@ def _float_floormod(b: Builder, dtype: DataType, x: str, y: str) -> str:
     fixed = b.let(f"fadd {t} {rest}, {y}")
     result = b.let(f"select {i1} {differ}, {t} {fixed}, {t} {rest}")
     signed_zero = float_call(b, "copysign", t, zero, y)
-    by_infinity = b.let(f"fcmp oeq {t} {float_call(b, 'fabs', t, y)}, {inf}")
-    at_zero = b.let(f"select {i1} {by_infinity}, {t} {x}, {t} {signed_zero}")
     is_zero = b.let(f"fcmp oeq {t} {rest}, {zero}")
-    return b.let(f"select {i1} {is_zero}, {t} {at_zero}, {t} {result}")
+    return b.let(f"select {i1} {is_zero}, {t} {signed_zero}, {t} {result}")
 
 
 _FLOAT: Final[dict[str, Callable[[Builder, DataType, str, str], str]]] = {

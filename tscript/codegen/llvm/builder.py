@@ -24,6 +24,7 @@ class ModuleText:
     """Declarations, helper functions and constants that functions of one module share."""
 
     functions: dict[str, PrimFunc] = field(default_factory=dict[str, PrimFunc])
+    recursive: frozenset[str] = frozenset()
     attributes: dict[str, str] = field(default_factory=dict[str, str])
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     helpers: dict[str, str] = field(default_factory=dict[str, str])

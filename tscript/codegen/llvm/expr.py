@@ -28,9 +28,11 @@ _INDEX_CLASSES = (ex.Add, ex.Sub, ex.Mul, ex.Cast)
 
 
 class _Scope:
-    __slots__ = ("indices", "loads", "values")
+    __slots__ = ("indices", "loads", "same_memory", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, same_memory: bool = False) -> None:
+        # Whether memory is, where the scope starts, as it was around it: so in a branch, not in a loop.
+        self.same_memory = same_memory
         self.values: dict[PrimExpr, str] = {}
         self.indices: dict[PrimExpr, str] = {}
         self.loads: dict[PrimExpr, str] = {}
@@ -45,6 +47,7 @@ class ExpressionEmitter:
         self.stmt: Stmt | None = None
         self.vars: dict[Var, str] = {}
         self.wide_vars: dict[Var, str] = {}
+        self._bound: dict[Var, None] = {}
         self.classify = Classifier()
         self._scopes = [_Scope()]
 
@@ -67,11 +70,30 @@ class ExpressionEmitter:
         text = with_place(f"{self.name}: there is no native code for {what}", self.stmt)
         return BuildError(f"{text}\n  try: {hint}")
 
+    # -- variables -------------------------------------------------------------------------------
+
+    def bind(self, var: Var, value: str) -> None:
+        """Give `var` a value, until `release`. Values are remembered by expression, so it may have only one."""
+        if var in self._bound:
+            raise self.refuse(
+                f"the variable {var.name}, which is bound again inside its own scope",
+                "give the inner one a variable of its own",
+            )
+        self._bound[var] = None
+        self.vars[var] = value
+
+    def release(self, var: Var) -> None:
+        """The scope of `var` ends."""
+        del self._bound[var]
+
     # -- remembered values -----------------------------------------------------------------------
 
-    def push_scope(self) -> None:
-        """Start a region of code that may not run, or run again: what it computes is forgotten at its end."""
-        self._scopes.append(_Scope())
+    def push_scope(self, same_memory: bool = False) -> None:
+        """Start a region of code that may not run, or run again: what it computes is forgotten at its end.
+
+        `same_memory`: it does not run again, so what was loaded before it still holds.
+        """
+        self._scopes.append(_Scope(same_memory))
 
     def pop_scope(self) -> None:
         """End the innermost region."""
@@ -86,9 +108,12 @@ class ExpressionEmitter:
         if isinstance(e, Var):
             return self.vars.get(e)
         scopes = self._scopes
-        found = scopes[-1].loads.get(e)
-        if found is not None:
-            return found
+        for scope in reversed(scopes):
+            found = scope.loads.get(e)
+            if found is not None:
+                return found
+            if not scope.same_memory:
+                break
         for scope in reversed(scopes):
             found = scope.values.get(e)
             if found is not None:
@@ -240,7 +265,7 @@ class ExpressionEmitter:
         results: list[tuple[str, str]] = []
         for label, emit in ((yes, then), (no, otherwise)):
             b.begin(label)
-            self.push_scope()
+            self.push_scope(same_memory=True)
             result = emit()
             self.pop_scope()
             results.append((result, b.label))
@@ -349,10 +374,11 @@ class ExpressionEmitter:
         return result
 
     def _let(self, e: ex.Let) -> str:
-        self.vars[e.var] = self.value(e.value)
-        self.push_scope()
+        self.bind(e.var, self.value(e.value))
+        self.push_scope(same_memory=True)
         result = self.value(e.body)
         self.pop_scope()
+        self.release(e.var)
         return result
 
     def _call(self, e: Call) -> str:

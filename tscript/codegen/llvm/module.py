@@ -9,6 +9,7 @@ from typing import Any
 from tscript.codegen.abi import KernelAbi, kernel_abi
 from tscript.codegen.llvm.availability import require_available, require_known
 from tscript.codegen.llvm.builder import Failure, ModuleText
+from tscript.codegen.llvm.call_graph import recursive_functions
 from tscript.codegen.llvm.fastcall import call_text
 from tscript.codegen.llvm.machine import (
     MachineCode,
@@ -22,6 +23,7 @@ from tscript.codegen.llvm.processors import function_attributes
 from tscript.codegen.llvm.stmt import FunctionEmitter, entry_text
 from tscript.ir.function import IRModule
 from tscript.support.errors import BuildError, InternalError
+from tscript.support.recursion import room_for_deep_programs
 from tscript.target.target import Target
 
 
@@ -43,7 +45,8 @@ def emit_module(mod: IRModule, python_calls: bool = False) -> ModuleCode:
     A function with a `Target` in its attribute `target` is for that one, whatever the others are for.
     With `python_calls`, public kernels get functions that CPython calls directly, where they can have one.
     """
-    text = ModuleText({v.name_hint: f for v, f in mod.functions.items()})
+    functions = {v.name_hint: f for v, f in mod.functions.items()}
+    text = ModuleText(functions, recursive_functions(functions))
     kernels: list[KernelAbi] = []
     called: list[str] = []
     for var, func in mod.functions.items():
@@ -51,9 +54,10 @@ def emit_module(mod: IRModule, python_calls: bool = False) -> ModuleCode:
         own = func.attrs.get("target")
         if isinstance(own, Target):
             text.attributes[abi.name] = function_attributes(own)
-        text.bodies.append(FunctionEmitter(text, abi, func).emit())
+        with room_for_deep_programs(BuildError):
+            text.bodies.append(FunctionEmitter(text, abi, func).emit())
         if abi.is_public:
-            text.bodies.append(entry_text(abi, text.attributes.get(abi.name, "")))
+            text.bodies.append(entry_text(abi, text.attributes.get(abi.name, ""), abi.name in text.recursive))
             direct = call_text(text, abi) if python_calls else None
             if direct is not None:
                 text.bodies.append(direct)

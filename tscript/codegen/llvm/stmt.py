@@ -27,6 +27,9 @@ from tscript.support.errors import BuildError
 STACK_BYTES: Final = 1024
 """Allocations of at most this constant size live on the stack."""
 STACK_TOTAL: Final = 64 * 1024
+STACK_OF_CALLS: Final = 4 * 1024 * 1024
+"""Bytes of stack that functions calling each other may take; threads have 8 MiB or more."""
+_FRAME: Final = "{frame}"  # stands for the bytes a call takes, which are known at the end
 _ALIGN: Final = 64
 _MAX_BYTES: Final = (1 << 63) - 1
 
@@ -62,13 +65,22 @@ class FunctionEmitter(ExpressionEmitter):
         for i, v in enumerate(self.abi.symbols):
             self.vars[v] = f"%size{i}"
             params.append(f"{register_type(v.dtype)} %size{i}")
+        if self.abi.name in self.b.module.recursive:
+            params.insert(1, "i64 %stack")
+            fits = self.b.let(f"icmp ule i64 %stack, {STACK_OF_CALLS}")
+            self.fail_unless(fits, Failure("recursion", "functions of the module call each other too deeply", None))
         self.statement(self.func.body)
         self._leave("0")
         b = self.b
         own = b.module.attributes.get(self.abi.name, "")
         name = quoted(kernel_symbol(self.abi.name))
         head = f"define internal i32 @{name}({', '.join(params)}) nounwind{own} {{\nentry:"
-        return "\n".join([head, *b.entry_lines, "  br label %body", "body:", *b.lines, *self._exits, "}"])
+        # Registers that are kept on the stack: at most one for each line.
+        frame = 512 + self._stack_used + 16 * len(b.lines)
+        lines = (
+            [line.replace(_FRAME, str(frame)) for line in b.lines] if self.abi.name in b.module.recursive else b.lines
+        )
+        return "\n".join([head, *b.entry_lines, "  br label %body", "body:", *lines, *self._exits, "}"])
 
     def statement(self, s: st.Stmt) -> None:
         """Emit a statement."""
@@ -111,7 +123,8 @@ class FunctionEmitter(ExpressionEmitter):
 
     def call_function(self, call: Call, callee: GlobalVar) -> str:
         """Call another kernel of the module; a failure in it is one of this kernel."""
-        func = self.b.module.functions.get(callee.name_hint)
+        b = self.b.module
+        func = b.functions.get(callee.name_hint)
         if func is None:
             raise self.refuse(
                 f"a call of {callee.name_hint}, which the module does not have", "add the function to the module"
@@ -128,6 +141,9 @@ class FunctionEmitter(ExpressionEmitter):
             )
         slot = self.b.at_entry("alloca i64, align 8") if abi.returns is not None else "null"
         args = [f"ptr {slot}"]
+        if abi.name in b.recursive:
+            is_deeper = self.abi.name in b.recursive
+            args.append(f"i64 {self.b.let(f'add i64 %stack, {_FRAME}') if is_deeper else 0}")
         for p, a in zip(abi.parameters, call.args, strict=True):
             want = register_type(p.var.dtype)
             if register_type(a.dtype) != want:
@@ -162,7 +178,7 @@ class FunctionEmitter(ExpressionEmitter):
 
     def _store(self, s: st.BufferStore) -> None:
         value = s.value
-        if isinstance(value, BufferLoad) and value.buffer.dtype is s.buffer.dtype:
+        if isinstance(value, BufferLoad) and value.buffer.dtype is s.buffer.dtype and s.buffer.dtype.bits >= 8:
             # A copy moves bits; the conversion to a register form and back would be for nothing.
             bits = self.load_bits(value)
         else:
@@ -186,8 +202,9 @@ class FunctionEmitter(ExpressionEmitter):
             self.b.begin(end)
 
     def _let_stmt(self, s: st.LetStmt) -> None:
-        self.vars[s.var] = self.value(s.value)
+        self.bind(s.var, self.value(s.value))
         self._inside(s.body, same_memory=True)
+        self.release(s.var)
 
     def _inside(self, body: st.Stmt, same_memory: bool = False) -> None:
         self.push_scope(same_memory)
@@ -210,21 +227,26 @@ class FunctionEmitter(ExpressionEmitter):
     def _for(self, s: st.For) -> None:
         b = self.b
         start, extent = self.index(s.min), self.index(s.extent)
-        end = extent if start == "0" else b.let(f"add nsw i64 {start}, {extent}")
+        plain = _stays_in_int64(s)
+        flags = "nsw " if plain else ""
+        end = extent if start == "0" else b.let(f"add {flags}i64 {start}, {extent}")
         body, latch, done = b.new_label("loop"), b.new_label("next"), b.new_label("done")
-        b.branch(b.let(f"icmp slt i64 {start}, {end}"), body, done)
+        any_left = f"slt i64 {start}, {end}" if plain else f"sgt i64 {extent}, 0"
+        b.branch(b.let(f"icmp {any_left}"), body, done)
         came_from = b.label
         b.begin(body)
         counter, following = f"%i.{body}", f"%next.{body}"
         b.emit(f"{counter} = phi i64 [ {start}, %{came_from} ], [ {following}, %{latch} ]")
         self.wide_vars[s.loop_var] = counter
         dtype = s.loop_var.dtype
-        self.vars[s.loop_var] = counter if dtype.bits == 64 else b.let(f"trunc i64 {counter} to {register_type(dtype)}")
+        narrow = counter if dtype.bits == 64 else b.let(f"trunc i64 {counter} to {register_type(dtype)}")
+        self.bind(s.loop_var, narrow)
         self._inside(s.body)
+        self.release(s.loop_var)
         b.jump(latch)
         b.begin(latch)
-        b.emit(f"{following} = add nsw i64 {counter}, 1")
-        b.branch(b.let(f"icmp slt i64 {following}, {end}"), body, done)
+        b.emit(f"{following} = add {flags}i64 {counter}, 1")
+        b.branch(b.let(f"icmp {'slt' if plain else 'ne'} i64 {following}, {end}"), body, done)
         b.begin(done)
 
     def _while(self, s: st.While) -> None:
@@ -286,6 +308,11 @@ class FunctionEmitter(ExpressionEmitter):
             negative = b.let(f"icmp slt i64 {size}, 0")
             bad = b.let(f"or i1 {over}, {negative}")
             fits = b.let(f"select i1 {bad}, i1 false, i1 {fits}")
+        if not isinstance(s.condition, IntImm):
+            # What is not to be allocated may have any size; the least memory does no harm.
+            unwanted = b.let(f"xor i1 {self.value(s.condition)}, true")
+            total = b.let(f"select i1 {unwanted}, i64 0, i64 {total}")
+            fits = b.let(f"or i1 {fits}, {unwanted}")
         limit = b.let(f"icmp ule i64 {total}, {_MAX_BYTES - 2 * _ALIGN}")
         text = f"the size of the allocation `{s.buffer_var.name}` is negative or too large"
         self.fail_unless(b.let(f"and i1 {fits}, {limit}"), Failure("memory", text, s))
@@ -331,6 +358,16 @@ class FunctionEmitter(ExpressionEmitter):
     }
 
 
+def _stays_in_int64(loop: st.For) -> bool:
+    """Whether neither the variable nor the end of the loop can leave int64."""
+    if loop.loop_var.dtype.bits < 64:
+        return True
+    if loop.loop_var.dtype.is_uint:
+        return False
+    # Index arithmetic does not overflow, but the end of a loop lies one beyond its last index.
+    return not isinstance(loop.min, IntImm) or loop.min.value < 1 << 62
+
+
 def kernel_symbol(name: str) -> str:
     """The LLVM name of a kernel; not that of any C function."""
     return f"{name}.kernel"
@@ -341,10 +378,10 @@ def entry_symbol(name: str) -> str:
     return f"{name}.entry"
 
 
-def entry_text(abi: KernelAbi, attributes: str = "") -> str:
+def entry_text(abi: KernelAbi, attributes: str = "", recursive: bool = False) -> str:
     """The function, with LLVM `attributes`, that reads a kernel's arguments from slots of eight bytes and calls it."""
     lines: list[str] = []
-    args = ["ptr %result"]
+    args = ["ptr %result", *(["i64 0"] if recursive else [])]
 
     def slot(i: int, dtype: DataType | None) -> str:
         lines.append(f"  %p{i} = getelementptr inbounds i64, ptr %slots, i64 {i}")
