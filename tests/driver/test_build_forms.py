@@ -195,7 +195,7 @@ def registers(lib: object, function: str | None = None) -> set[str]:
     text = lib.get_source("asm")
     if function is not None:
         start = text.index(f"{function}.entry:\n")
-        text = text[start : text.index(".cfi_endproc", start)]
+        text = text[start : text.index(".Lfunc_end", start)]
     return {r for r in ("xmm", "ymm", "zmm") if f"%{r}" in text}
 
 

@@ -308,6 +308,7 @@ def test_object_code_is_read_before_it_is_loaded(whole: bytes, tmp_path: Path) -
     code = parts["code"]
     refused(tmp_path, sealed({**parts, "code": b"MZ" + code[2:]}), text="no known form")
     refused(tmp_path, sealed({**parts, "code": code[:100]}))
+    refused(tmp_path, sealed({**parts, "code": b"\xcf\xfa\xed\xfe" + code[4:]}), text="another system")
     symbol = entry_symbol("divide").encode()
     renamed = code.replace(symbol, symbol[:-1] + b"X")
     refused(tmp_path, sealed({**parts, "code": renamed}), text="does not define")
@@ -325,6 +326,37 @@ def test_object_code_is_read_before_it_is_loaded(whole: bytes, tmp_path: Path) -
             symbols_of(bytes(data))
         except ValueError as e:
             assert "object code" in str(e)
+
+
+def test_hostile_object_code_does_not_end_the_process(path: Path, tmp_path: Path) -> None:
+    program = """
+import random, sys
+import tscript, tscript.runtime
+from tscript.runtime import container
+parts = container.unpack(open(sys.argv[1], "rb").read(), "x")
+generator, refused, where = random.Random(5), 0, sys.argv[2]
+for i in range(400):
+    data = bytearray(parts["code"])
+    # Half of the changes go to the tables at the end, where the loader looks.
+    start = len(data) // 2 if i % 2 else 0
+    for _ in range(generator.choice([1, 2, 8])):
+        value = generator.choice([0, 1, 2, 127, 128, 255, generator.randrange(256)])
+        data[generator.randrange(start, len(data))] = value
+    container.write(where, container.pack({**parts, "code": bytes(data)}))
+    try:
+        tscript.load_module(where)
+    except (tscript.error.TScriptError, ValueError):
+        refused += 1
+print(refused)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path), str(tmp_path / "odd.tslib")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert 100 < int(done.stdout) < 400
 
 
 def test_no_part_of_a_refused_file_is_executed(whole: bytes, tmp_path: Path) -> None:

@@ -31,6 +31,10 @@ class _Machine(Protocol):
         """What code of this process is for."""
         ...
 
+    def require_sound(self, image: bytes) -> None:
+        """Raise ValueError for object code that the loader could stumble over."""
+        ...
+
     def MachineCode(self, image: bytes, kernels: list[str], python_calls: list[str]) -> Any:
         """Object code made runnable."""
         ...
@@ -101,6 +105,7 @@ def _module(parts: Mapping[str, bytes], where: str) -> Module:
         imports = [parts[f"i{n:03}"] for n in range(min(int(facts["imports"]), _MOST_IMPORTS + 1))]
         needs = {name: frozenset(map(str, facts["features"][name])) for name in names}
         _require_features(needs, where)
+        machine.require_sound(parts["code"])
         code = LoadedCode(machine.MachineCode(parts["code"], names, calls), triple, sources)
         functions = {k.name: _function(k, code, failures, needs[k.name]) for k in kernels}
     except (LibraryError, BuildError):

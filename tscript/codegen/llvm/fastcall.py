@@ -113,7 +113,7 @@ class _CallEmitter:
         self.other_ways(status)
         table = f"@{quoted(table_symbol(abi.name))} = global [{len(TABLE) + len(abi.parameters)} x ptr] zeroinitializer"
         own = b.module.attributes.get(abi.name, "")
-        head = f"define ptr @{quoted(call_symbol(abi.name))}(ptr %self, ptr %args, i64 %count){own} {{"
+        head = f"define ptr @{quoted(call_symbol(abi.name))}(ptr %self, ptr %args, i64 %count) nounwind{own} {{"
         return "\n".join([table, head, "entry:", *b.entry_lines, "  br label %body", "body:", *b.lines, "}"])
 
     # -- pieces -----------------------------------------------------------------------------------

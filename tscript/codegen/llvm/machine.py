@@ -14,6 +14,7 @@ import llvmlite.binding as _binding
 
 from tscript.codegen.llvm.fastcall import PYTHON_SYMBOLS, call_symbol, table_symbol
 from tscript.codegen.llvm.objects import symbols_of
+from tscript.codegen.llvm.soundness import require_sound
 from tscript.codegen.llvm.stmt import entry_symbol
 from tscript.support.errors import BuildError
 
@@ -113,6 +114,8 @@ def _require_symbols(image: bytes, wanted: Sequence[str]) -> None:
     # LLVM ends the process over a symbol that it cannot resolve, so all are looked up first, where it will look.
     found = symbols_of(image)
     if found is None:
+        if llvm.get_object_format() == "ELF":
+            raise ValueError("the object code is for another system")
         return
     missing = [name for name in wanted if name not in found.defined]
     if missing:
@@ -146,3 +149,6 @@ def require_symbol(symbol: str, wanted_by: str) -> None:
             f"{wanted_by} needs the C function `{symbol}`, which this process does not have\n"
             '  try: load its library first, as in ctypes.CDLL("libname.so", mode=ctypes.RTLD_GLOBAL)'
         )
+
+
+__all__ = ["MachineCode", "host_cpu", "llvm", "process_triple", "require_sound", "require_symbol", "target_machine"]
