@@ -102,13 +102,13 @@ def _is_covered(state: ScheduleState, block: StmtSRef, region: BufferRegion, pro
     bounds = outer_bounds(state, block)
     wanted = _wanted(state, block, region, top, bounds)
     facts = conjuncts(state.realize_of(block).predicate)
-    written: list[_Box] = []
+    written: list[WrittenBox] = []
     for p in producers:
         bounds.update(outer_bounds(state, p))
         for w in p.block.writes:
             if w.buffer is region.buffer:
-                box = _written(state, p, w, top, bounds, facts)
-                if box is not None:
+                box = written_box(state.realize_of(p), w, relaxed_loops(state, p, top, w.buffer), bounds)
+                if box is not None and all(proves(c, bounds, facts) for c in box.conditions):
                     written.append(box)
     return any(_holds(box, wanted, bounds) for box in _with_unions(written, bounds))
 
@@ -174,34 +174,33 @@ def _sum(terms: Mapping[PrimExpr, int], constant: int, like: PrimExpr) -> PrimEx
 
 
 @dataclass
-class _Box:
-    """For each dimension, ends: all that lies between the largest low and the smallest high is written."""
+class WrittenBox:
+    """What a block surely writes, where `conditions` hold: all that lies, in each dimension, between the largest of
+    `lows` and the smallest of `highs` (both inclusive).
+
+    `is_exact`: it writes nothing else.
+    """
 
     lows: list[list[PrimExpr]]
     highs: list[list[PrimExpr]]
+    conditions: list[PrimExpr]
+    is_exact: bool = True
 
 
-def _written(
-    state: ScheduleState,
-    block: StmtSRef,
-    region: BufferRegion,
-    top: StmtSRef,
-    bounds: Mapping[Var, Bound],
-    facts: list[PrimExpr],
-) -> _Box | None:
-    """What a block surely writes of a region's buffer; None if that is no box."""
-    realize = state.realize_of(block)
-    domain = relaxed_loops(state, block, top, region.buffer)
+def written_box(
+    realize: BlockRealize, region: BufferRegion, domain: Mapping[Var, Range], bounds: Mapping[Var, Bound]
+) -> WrittenBox | None:
+    """What a block surely writes of a region's buffer while loops run over `domain`; None if that is no box."""
     ranges = bound_region(realize, region)
     strings: list[DigitString] = []
-    box = _Box([], [])
+    box = WrittenBox([], [], [])
     for r in ranges:
-        if mentions(r.extent, domain):
+        string = None if mentions(r.extent, domain) else find_digits(r.min, domain)
+        if string is None:
             return None
-        string = find_digits(r.min, domain)
-        if string is None or not no_less(r.extent, IntImm(r.extent.dtype, string.scale), bounds):
-            if string is None or not _is_single(string):
-                return None
+        step = IntImm(r.extent.dtype, string.scale)
+        if not _is_one(string.count) and not no_less(r.extent, step, bounds):
+            return None
         strings.append(string)
         box.lows.append([string.base])
         box.highs.append([simplify(string.base + (string.count - 1) * string.scale + r.extent - 1, bounds)])
@@ -211,36 +210,40 @@ def _written(
     idle: dict[Var, PrimExpr] = {v: r.min for v, r in domain.items() if v not in used}
     for condition in conjuncts(realize.predicate):
         # One instance for each element is enough: a variable that the region is free of may take its first value.
-        part = substitute(condition, idle)
-        if not proves(part, bounds, facts) and not _limits(part, ranges, box, domain):
+        part = simplify(substitute(condition, idle), bounds)
+        if proves(part, bounds):
+            continue
+        box.is_exact = box.is_exact and not mentions(condition, idle)
+        if not mentions(part, domain):
+            box.conditions.append(part)
+        elif not _limits(part, ranges, box, domain):
             return None
     return box
 
 
-def _limits(condition: PrimExpr, ranges: list[Range], box: _Box, domain: Mapping[Var, Range]) -> bool:
+def _limits(condition: PrimExpr, ranges: list[Range], box: WrittenBox, domain: Mapping[Var, Range]) -> bool:
     """Take a condition into account that cuts off one end of one dimension; whether it is of that sort."""
     gap = gap_of(condition)
     if gap is None:
         return False
     for d, r in enumerate(ranges):
+        if not mentions(r.min, domain):
+            continue
         at, constant = difference(r.min, IntImm(r.min.dtype, 0))
         for sign, ends in ((1, box.highs), (-1, box.lows)):
+            # The condition says gap >= 0, so sign * min is at most their sum, where that is free of the loops.
             rest = {t: sign * at.get(t, 0) + gap[0].get(t, 0) for t in {**at, **gap[0]}}
-            if any(mentions(t, domain) for t, c in rest.items() if c):
+            if any(mentions(t, domain) for t, c in rest.items() if c) or (sign < 0 and not _is_one(r.extent)):
                 continue
-            if not mentions(r.min, domain) or (sign < 0 and not _is_one(r.extent)):
-                continue
-            # sign * min <= sum of rest; from the last admitted start on, the extent of the region is written too.
             end = _sum(rest, sign * constant + gap[1], r.min)
-            if sign > 0:
-                ends[d].append(simplify(end + r.extent - 1) if _is_one(r.extent) else end)
-            else:
-                ends[d].append(simplify(0 - end))
+            ends[d].append(end if sign > 0 else simplify(0 - end))
+            # Starts farther apart than one leave open how far the last one reaches.
+            box.is_exact = box.is_exact and _is_one(r.extent)
             return True
     return False
 
 
-def _holds(box: _Box, wanted: _Wanted, bounds: Mapping[Var, Bound]) -> bool:
+def _holds(box: WrittenBox, wanted: _Wanted, bounds: Mapping[Var, Bound]) -> bool:
     return all(
         _above(wanted.lows[d], lows, bounds) and _above_all(highs, wanted.highs[d], bounds)
         for d, (lows, highs) in enumerate(zip(box.lows, box.highs, strict=True))
@@ -257,7 +260,7 @@ def _above_all(all_of: list[PrimExpr], some: list[PrimExpr], bounds: Mapping[Var
     return all(any(no_less(a, b, bounds) for b in some) for a in all_of)
 
 
-def _with_unions(boxes: list[_Box], bounds: Mapping[Var, Bound]) -> list[_Box]:
+def _with_unions(boxes: list[WrittenBox], bounds: Mapping[Var, Bound]) -> list[WrittenBox]:
     """The boxes, and the boxes that two of them (or more) make together along one dimension."""
     found = list(boxes)
     for _ in range(len(boxes) - 1):
@@ -271,7 +274,7 @@ def _with_unions(boxes: list[_Box], bounds: Mapping[Var, Bound]) -> list[_Box]:
     return found
 
 
-def _join(a: _Box, b: _Box, bounds: Mapping[Var, Bound]) -> _Box | None:
+def _join(a: WrittenBox, b: WrittenBox, bounds: Mapping[Var, Bound]) -> WrittenBox | None:
     """Both together where they agree in all dimensions but one, in which `b` goes on where `a` ends."""
     differ = [d for d in range(len(a.lows)) if not (_same(a.lows[d], b.lows[d]) and _same(a.highs[d], b.highs[d]))]
     if len(differ) != 1:
@@ -281,15 +284,11 @@ def _join(a: _Box, b: _Box, bounds: Mapping[Var, Bound]) -> _Box | None:
     meets = all(no_less(high + 1, low, bounds) for high in a.highs[d] for low in b.lows[d])
     if not (starts_later and meets and _above_all(b.highs[d], a.highs[d], bounds)):
         return None
-    return _Box([*a.lows[:d], a.lows[d], *a.lows[d + 1 :]], [*a.highs[:d], b.highs[d], *a.highs[d + 1 :]])
+    return WrittenBox(a.lows, [*a.highs[:d], b.highs[d], *a.highs[d + 1 :]], [])
 
 
 def _same(a: list[PrimExpr], b: list[PrimExpr]) -> bool:
     return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
-
-
-def _is_single(string: DigitString) -> bool:
-    return _is_one(string.count)
 
 
 def _is_one(e: PrimExpr) -> bool:

@@ -1,0 +1,103 @@
+"""Which buffer of a block an argument means, where it is allocated, and which storage scopes there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tscript.ir.buffer import Buffer
+from tscript.ir.expr import IntImm, PointerType, PrimExpr, Var
+from tscript.ir.stmt import Block, BufferRegion
+from tscript.schedule.errors import refuse
+from tscript.schedule.sref import StmtSRef
+
+_SCOPES = (
+    "global",
+    "shared",
+    "warp",
+    "local",
+    "wmma.matrix_a",
+    "wmma.matrix_b",
+    "wmma.accumulator",
+    "texture",
+    "amx.tmm",
+    "m16n8k8.matrixA",
+    "m16n8k8.matrixB",
+    "m16n8k8.matrixC",
+    "metal.simdgroup",
+)
+
+
+def require_storage_scope(scope: str) -> str:
+    """The scope as it is kept ("" means "global"). TypeError for no text; refused if it names no sort of memory."""
+    if not isinstance(scope, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f'a storage scope is a text such as "shared", not {scope!r}')
+    if scope and not scope.startswith(_SCOPES):
+        refuse(f"there is no storage scope {scope!r}", hint=f"scopes start with one of {', '.join(_SCOPES)}")
+    return scope or "global"
+
+
+def buffer_index(block: Block, buffer: int | str | Buffer, kind: str) -> int:
+    """The place among the reads or writes (`kind` is "read" or "write") of a block that an index, name or buffer means.
+
+    TypeError for what is none of these; refused where the block has no such access, or the name several buffers.
+    """
+    regions = block.reads if kind == "read" else block.writes
+    if isinstance(buffer, bool) or not isinstance(buffer, (int, str, Buffer)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"a buffer of a block is given by its index, its name or itself, not by {buffer!r}")
+    known = ", ".join(f"{i}: {r.buffer.name}" for i, r in enumerate(regions)) or "none"
+    hint = f"its {kind}s are {known}"
+    if isinstance(buffer, int):
+        if not 0 <= buffer < len(regions):
+            refuse(f"{{0}} has no {kind} number {buffer}", block, hint=hint)
+        return buffer
+    if isinstance(buffer, Buffer):
+        hits = [i for i, r in enumerate(regions) if r.buffer is buffer]
+        name = buffer.name
+    else:
+        hits = [i for i, r in enumerate(regions) if r.buffer.name == buffer]
+        name = buffer
+    if not hits:
+        refuse(f"{{0}} does not {kind} `{name}`", block, hint=hint)
+    if any(regions[i].buffer is not regions[hits[0]].buffer for i in hits):
+        refuse(f"{{0}} has several buffers called {name!r}", block, hint=f"give an index instead: {hint}")
+    return hits[0] if isinstance(buffer, Buffer) else hits[-1]
+
+
+def accessed(block: Block, index: int, kind: str) -> BufferRegion:
+    """The access at a place that `buffer_index` gave."""
+    return (block.reads if kind == "read" else block.writes)[index]
+
+
+def allocation_of(block: StmtSRef, buffer: Buffer) -> StmtSRef | None:
+    """The block, around or the same as `block`, that allocates a buffer; None for a parameter or a view."""
+    at: StmtSRef | None = block
+    while at is not None:
+        if isinstance(at.stmt, Block) and any(b is buffer for b in at.stmt.alloc_buffers):
+            return at
+        at = at.parent
+    return None
+
+
+def require_allocation(block: StmtSRef, buffer: Buffer) -> StmtSRef:
+    """The block that allocates a buffer; refused for parameters of the function and views."""
+    found = allocation_of(block, buffer)
+    if found is None:
+        refuse(f"`{buffer.name}` is not allocated by any block: it is a parameter or a view", block.block)
+    return found
+
+
+def cache_of(buffer: Buffer, scope: str, shape: Sequence[PrimExpr] | None = None) -> Buffer:
+    """A new, compact buffer `<buffer>_<scope>` of the same type; of the same shape unless another is given."""
+    name = f"{buffer.name}_{scope}"
+    pointer = buffer.data.type_annotation
+    assert isinstance(pointer, PointerType)
+    dims = buffer.shape if shape is None else tuple(shape)
+    return buffer.replace(
+        data=Var(name, PointerType(pointer.element_type, scope)),
+        name=name,
+        shape=dims,
+        strides=(),
+        elem_offset=IntImm(buffer.elem_offset.dtype, 0),
+        offset_factor=1,
+        buffer_type=1,
+    )

@@ -1,0 +1,383 @@
+"""Copies of buffers: where the copying stage stands, what it copies, and the loops and block that do it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tscript.arith import Bound, simplify
+from tscript.ir import construct as make
+from tscript.ir.buffer import Buffer
+from tscript.ir.dtype import BOOL
+from tscript.ir.expr import BufferLoad, Call, IntImm, IterVar, PrimExpr, Range, Var
+from tscript.ir.functor import pre_order_visit
+from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, ForKind, SeqStmt, Stmt, seq
+from tscript.schedule.coverage import bound_region, relax_range, relaxed_loops, written_box
+from tscript.schedule.errors import refuse
+from tscript.schedule.rewrite import BlockReuse, ReplaceBuffers, path_to, replace_stmts
+from tscript.schedule.sref import StmtSRef
+from tscript.schedule.state import ScheduleState
+from tscript.schedule.symbols import loop_range, mentions, no_less, outer_bounds, proves
+
+
+@dataclass
+class Location:
+    """Where a stage goes: before `before`, or at the end of the scope where that is None.
+
+    `loop` is the innermost loop around it, if any.
+    """
+
+    before: Stmt | None
+    loop: StmtSRef | None
+
+
+def place_between(state: ScheduleState, root: StmtSRef, writer: StmtSRef, readers: Sequence[StmtSRef]) -> Location:
+    """The place after `writer` and before the first of `readers`, in the innermost sequence that holds both.
+
+    With no readers, the end of the scope of `root`.
+    """
+    best: tuple[int, Location] | None = None
+    source = path_to(root.block.body, state.realize_of(writer))
+    for reader in readers:
+        target = path_to(root.block.body, state.realize_of(reader))
+        depth = next(i for i, (a, b) in enumerate(zip(source, target, strict=False)) if a is not b)
+        if not isinstance(source[depth - 1], SeqStmt):
+            refuse("{0} and {1} stand in different branches, with no place between them", writer.block, reader.block)
+        if best is None or depth > best[0]:
+            around = [s for s in source[:depth] if isinstance(s, For)]
+            best = depth, Location(target[depth], state.stmt2ref[around[-1]] if around else None)
+    return best[1] if best is not None else Location(None, None)
+
+
+@dataclass
+class Region:
+    """What a stage copies: for each dimension a start and an extent, under conditions on the position.
+
+    `lows` and `highs` are further inclusive ends that positions in each dimension must respect; `conditions` hold
+    for the stage as a whole. `is_exact`: nothing else was written by the block that the region was taken from.
+    """
+
+    starts: list[PrimExpr]
+    extents: list[PrimExpr]
+    lows: list[list[PrimExpr]]
+    highs: list[list[PrimExpr]]
+    conditions: list[PrimExpr]
+    is_exact: bool
+
+    def is_whole(self, buffer: Buffer) -> bool:
+        """Whether this is all of a buffer."""
+        return all(
+            _is_zero(start) and extent is size
+            for start, extent, size in zip(self.starts, self.extents, buffer.shape, strict=True)
+        )
+
+
+def whole_region(buffer: Buffer) -> Region:
+    """All of a buffer."""
+    none: list[list[PrimExpr]] = [[] for _ in buffer.shape]
+    return Region([_zero(s) for s in buffer.shape], list(buffer.shape), none, none, [], True)
+
+
+def declared_region(root: Block, buffer: Buffer) -> Region:
+    """What a block declares to read of a buffer, if it is one region; else all of the buffer."""
+    found = [r for r in root.reads if r.buffer is buffer]
+    if len(found) != 1:
+        return whole_region(buffer)
+    none: list[list[PrimExpr]] = [[] for _ in buffer.shape]
+    return Region([r.min for r in found[0].region], [r.extent for r in found[0].region], none, none, [], True)
+
+
+def written_region(
+    state: ScheduleState, writer: StmtSRef, region: BufferRegion, location: Location, cache_scope: str | None
+) -> Region:
+    """What a block writes of a region's buffer as seen from a location; whole dimensions where that is unknown.
+
+    Threads that share the buffer but not memory of `cache_scope` are each given what all of them write.
+    """
+    realize, buffer = state.realize_of(writer), region.buffer
+    loops = state.loops_of(writer)
+    below = loops[loops.index(location.loop) + 1 :] if location.loop is not None else loops
+    domain = {r.loop.loop_var: loop_range(r.loop) for r in below}
+    if cache_scope is not None and location.loop is not None:
+        top = location.loop
+        shared = relaxed_loops(state, writer, top, buffer)
+        own = relaxed_loops(state, writer, top, buffer.replace(data=_in_scope(buffer.data, cache_scope)))
+        domain = {**{v: r for v, r in shared.items() if v not in own}, **domain}
+    bounds = outer_bounds(state, writer)
+    box = written_box(realize, region, domain, bounds)
+    hidden = _hidden_variables(state, writer, location)
+    if box is not None and all(not mentions(e, hidden) for ends in (*box.lows, *box.highs) for e in ends):
+        conditions = [c for c in box.conditions if not mentions(c, hidden)]
+        exact = box.is_exact and len(conditions) == len(box.conditions) and writes_all(writer.block, region)
+        return _of_ends(buffer, box.lows, box.highs, conditions, exact, bounds)
+    lows: list[list[PrimExpr]] = []
+    highs: list[list[PrimExpr]] = []
+    for size, r in zip(buffer.shape, bound_region(realize, region), strict=True):
+        found = relax_range(r, domain, bounds)
+        if found is None or not (not mentions(found.low, hidden) and not mentions(found.high, hidden)):
+            lows.append([_zero(size)])
+            highs.append([simplify(size - 1)])
+        else:
+            lows.append([found.low])
+            highs.append([found.high])
+    return _of_ends(buffer, lows, highs, [], False, bounds)
+
+
+def _in_scope(data: Var, scope: str) -> Var:
+    pointer = data.type_annotation
+    return data.copy_with(dtype=pointer.replace(storage_scope=scope))
+
+
+def _hidden_variables(state: ScheduleState, writer: StmtSRef, location: Location) -> dict[Var, None]:
+    """Variables bound around the writer that expressions at the location must not mention."""
+    loops = state.loops_of(writer)
+    below = loops[loops.index(location.loop) + 1 :] if location.loop is not None else loops
+    root = state.scope_root(writer)
+    assert root is not None
+    hidden: dict[Var, None] = {r.loop.loop_var: None for r in below}
+    for step in path_to(root.block.body, state.realize_of(writer)):
+        bound = getattr(step, "var", None)
+        if isinstance(bound, Var):
+            hidden[bound] = None
+    return hidden
+
+
+def _of_ends(
+    buffer: Buffer,
+    lows: list[list[PrimExpr]],
+    highs: list[list[PrimExpr]],
+    conditions: list[PrimExpr],
+    exact: bool,
+    bounds: Mapping[Var, Bound],
+) -> Region:
+    """The region between ends, clipped to the buffer: of constant extent where possible, the other ends as guards."""
+    region = Region([], [], [], [], conditions, exact)
+    for size, low, high in zip(buffer.shape, lows, highs, strict=True):
+        below = _needed([*low, _zero(size)], bounds, larger=True)
+        above = _needed([*high, simplify(size - 1)], bounds, larger=False)
+        start, last = _closest(below, above)
+        region.starts.append(start)
+        region.extents.append(simplify(last - start + 1, bounds))
+        region.lows.append([e for e in below if e is not start])
+        region.highs.append([e for e in above if e is not last])
+    return region
+
+
+def _needed(ends: list[PrimExpr], bounds: Mapping[Var, Bound], larger: bool) -> list[PrimExpr]:
+    """The ends that matter: not those that another one implies."""
+    kept: list[PrimExpr] = []
+    for e in ends:
+        if any(no_less(k, e, bounds) if larger else no_less(e, k, bounds) for k in kept):
+            continue
+        kept = [k for k in kept if not (no_less(e, k, bounds) if larger else no_less(k, e, bounds))]
+        kept.append(e)
+    return kept
+
+
+def _closest(lows: list[PrimExpr], highs: list[PrimExpr]) -> tuple[PrimExpr, PrimExpr]:
+    """A start and a last position of constant distance, the smallest there is; else the first of each."""
+    best: tuple[int, PrimExpr, PrimExpr] | None = None
+    for low in lows:
+        for high in highs:
+            gap = simplify(high - low)
+            if isinstance(gap, IntImm) and (best is None or gap.value < best[0]):
+                best = gap.value, low, high
+    return (best[1], best[2]) if best is not None else (lows[0], highs[0])
+
+
+def writes_all(block: Block, region: BufferRegion) -> bool:
+    """Whether the body of a block stores to every element of a region it declares, as far as stores can be seen.
+
+    What is written through pointers or views is taken to be what is declared.
+    """
+    outcomes = list(_stores_in(block.body, region, {}))
+    return not outcomes or any(outcomes)
+
+
+def _stores_in(stmt: Stmt, region: BufferRegion, domain: dict[Var, Range]) -> list[bool]:
+    """For each statement that stores to the region's buffer, whether it covers the region whenever the block runs."""
+    if isinstance(stmt, BufferStore):
+        if stmt.buffer is not region.buffer:
+            return []
+        point = BufferRegion(stmt.buffer, tuple(Range.from_min_extent(i, _one(i)) for i in stmt.indices))
+        realize = BlockRealize((), IntImm(BOOL, 1), Block((), (), (point,), "", stmt))
+        return [stmt.predicate is None and _covers(realize, point, region, domain)]
+    if isinstance(stmt, SeqStmt):
+        return [ok for s in stmt.seq for ok in _stores_in(s, region, domain)]
+    if isinstance(stmt, For):
+        return _stores_in(stmt.body, region, {**domain, stmt.loop_var: loop_range(stmt)})
+    if isinstance(stmt, BlockRealize):
+        return [
+            _covers(stmt, w, region, domain) and writes_all(stmt.block, w)
+            for w in stmt.block.writes
+            if w.buffer is region.buffer
+        ]
+    return [False] if _mentions_store(stmt, region.buffer) else []
+
+
+def _covers(realize: BlockRealize, inner: BufferRegion, outer: BufferRegion, domain: Mapping[Var, Range]) -> bool:
+    box = written_box(realize, inner, domain, {})
+    if box is None or box.conditions:
+        return False
+    return all(
+        all(no_less(r.min, low, {}) for low in lows) and all(no_less(high, r.min + r.extent - 1, {}) for high in highs)
+        for lows, highs, r in zip(box.lows, box.highs, outer.region, strict=True)
+    )
+
+
+def _mentions_store(stmt: Stmt, buffer: Buffer) -> bool:
+    found = False
+
+    def look(node: object) -> bool:
+        nonlocal found
+        found = found or (isinstance(node, BufferStore) and node.buffer is buffer)
+        return not found
+
+    pre_order_visit(stmt, look)
+    return found
+
+
+# -- the stage ------------------------------------------------------------------------------------
+
+
+def copy_stage(
+    source: Buffer, target: Buffer, region: Region, name: str, offset: str, bounds: Mapping[Var, Bound]
+) -> tuple[Stmt, Block]:
+    """Loops `ax0..` around a block that copies a region element by element, and that block.
+
+    Both buffers are subscripted by positions in the region's buffer, unless `offset` says which one ("source" or
+    "target") is: then the other one is subscripted from zero on.
+    """
+    shape = target.shape if offset == "source" else source.shape
+    loops: list[Var] = []
+    axes: list[IterVar] = []
+    values: list[PrimExpr] = []
+    near: list[PrimExpr] = []
+    far: list[PrimExpr] = []
+    guard: list[PrimExpr] = list(region.conditions)
+    for d, (start, extent) in enumerate(zip(region.starts, region.extents, strict=True)):
+        ax, v = Var(f"ax{d}", extent.dtype), Var(f"v{d}", extent.dtype)
+        loops.append(ax)
+        position = make.add(start, ax)
+        axes.append(IterVar(Range.from_min_extent(_zero(extent), extent if offset else shape[d]), v, IterVar.DataPar))
+        values.append(ax if offset else position)
+        near.append(v)
+        far.append(make.add(start, v) if offset else v)
+        inside = {**bounds, ax: Bound(0, extent.value - 1 if isinstance(extent, IntImm) and extent.value > 0 else None)}
+        for low in region.lows[d]:
+            _add_guard(guard, low <= position, inside)
+        for high in region.highs[d]:
+            _add_guard(guard, position < simplify(high + 1), inside)
+    reading, writing = (far, near) if offset == "source" else (near, far) if offset == "target" else (near, near)
+    block = Block(
+        tuple(axes),
+        (_point(source, reading),),
+        (_point(target, writing),),
+        name,
+        BufferStore(target, BufferLoad(source, tuple(reading)), tuple(writing)),
+    )
+    predicate: PrimExpr = IntImm(BOOL, 1)
+    for g in guard:
+        predicate = make.and_(predicate, g)
+    body: Stmt = BlockRealize(tuple(values), predicate, block)
+    for ax, extent in zip(reversed(loops), reversed(region.extents), strict=True):
+        body = For(ax, IntImm(ax.dtype, 0), extent, ForKind.SERIAL, body)
+    return body, block
+
+
+def _add_guard(guard: list[PrimExpr], condition: PrimExpr, bounds: Mapping[Var, Bound]) -> None:
+    if not proves(condition, bounds):
+        guard.append(condition)
+
+
+def _point(buffer: Buffer, indices: Sequence[PrimExpr]) -> BufferRegion:
+    return BufferRegion(buffer, tuple(Range.from_min_extent(i, _one(i)) for i in indices))
+
+
+class Redirect(ReplaceBuffers):
+    """Uses `cache` in place of `buffer`, with subscripts counted from `starts`."""
+
+    def __init__(self, buffer: Buffer, cache: Buffer, starts: Sequence[PrimExpr]) -> None:
+        super().__init__({buffer: cache})
+        self.buffer = buffer
+        self.starts = starts
+
+    def _moved(self, indices: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
+        return tuple(
+            i if _is_zero(start) else simplify(make.sub(i, start))
+            for i, start in zip(indices, self.starts, strict=True)
+        )
+
+    def rewrite_BufferLoad(self, node: BufferLoad) -> PrimExpr:
+        """A load, moved if it is one of the buffer."""
+        new: BufferLoad = node.replace(
+            buffer=self.rewrite(node.buffer),
+            indices=tuple(self.rewrite(i) for i in node.indices),
+            predicate=None if node.predicate is None else self.rewrite(node.predicate),
+        )
+        return new.replace(indices=self._moved(new.indices)) if node.buffer is self.buffer else new
+
+    def leave_BufferStore(self, node: BufferStore) -> Stmt:
+        """A store, moved if it is one to the buffer."""
+        if node.buffer is self.given[self.buffer]:
+            return node.replace(indices=self._moved(node.indices))
+        return node
+
+    def leave_BufferRegion(self, node: BufferRegion) -> BufferRegion:
+        """A region, moved if it is one of the buffer."""
+        if node.buffer is not self.given[self.buffer]:
+            return node
+        starts = self._moved([r.min for r in node.region])
+        return node.replace(
+            region=tuple(Range.from_min_extent(m, r.extent) for m, r in zip(starts, node.region, strict=True))
+        )
+
+
+def with_stage(
+    root: Block, changes: Mapping[Stmt, Stmt | None], location: Location, stage: Stmt
+) -> tuple[Block, BlockReuse]:
+    """A block with statements changed and a stage put in its place, and what became of the blocks below."""
+    changed: dict[Stmt, Stmt | None] = dict(changes)
+    at = location.before
+    reuse: BlockReuse = {}
+    if at is not None:
+        inside, reuse = replace_stmts(at, changes)
+        changed[at] = seq(stage, inside)
+    new, outer = replace_stmts(root, changed)
+    if at is None:
+        new = new.replace(body=seq(new.body, stage))
+    return new, {**outer, **reuse}
+
+
+def require_same_layout(blocks: Sequence[StmtSRef], buffer: Buffer, compact: bool) -> None:
+    """Refuse blocks that use the pointer of a buffer whose layout would change with the cache."""
+    for b in blocks:
+        if (compact or buffer.strides) and uses_pointer(b.block, buffer):
+            refuse(f"{{0}} uses the pointer of `{buffer.name}`, which has another layout than its copy", b.block)
+
+
+def uses_pointer(stmt: Stmt | Block, buffer: Buffer) -> bool:
+    """Whether the pointer of a buffer is used other than by loads, stores and regions of the buffer itself."""
+    found = False
+
+    def look(node: object) -> bool:
+        nonlocal found
+        found = found or node is buffer.data
+        if isinstance(node, Call) and any(a is buffer.data for a in node.args):
+            found = True
+        return not found
+
+    pre_order_visit(stmt, look)
+    return found
+
+
+def _zero(like: PrimExpr) -> PrimExpr:
+    return IntImm(like.dtype.element, 0)
+
+
+def _one(like: PrimExpr) -> PrimExpr:
+    return IntImm(like.dtype.element, 1)
+
+
+def _is_zero(e: PrimExpr) -> bool:
+    return isinstance(e, IntImm) and e.value == 0
