@@ -5,6 +5,8 @@ import textwrap
 import pytest
 
 from tscript.script import from_source
+from tscript.script import ir as I
+from tscript.script import tir as T
 from tscript.support.errors import ScriptError
 
 HEADER = """\
@@ -343,6 +345,27 @@ def test_the_traceback_holds_only_the_entry_point_unless_more_is_asked_for() -> 
         from_source(text)
     assert frames(short.value) == 2 < frames(full.value)
     assert isinstance(full.value.__cause__, ZeroDivisionError) and short.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "@T.prim_func\ndef f():\n    widht",
+        "@T.prim_func(private=True)\ndef f():\n    widht",
+        "@I.ir_module\nclass M:\n    @T.prim_func\n    def f():\n        widht",
+        "from_source('def f(A): pass')",
+    ],
+)
+def test_ipython_is_told_to_show_the_report_alone(kernel: str) -> None:
+    from tscript.support.config import configure
+
+    names = {"T": T, "I": I, "from_source": from_source, "__name__": "__main__"}
+    with pytest.raises(ScriptError) as short:
+        exec(kernel, dict(names))
+    assert short.value._render_traceback_() == f"ScriptError: {short.value}".split("\n")
+    with configure(full_traceback=True), pytest.raises(ScriptError) as full:
+        exec(kernel, dict(names))
+    assert not hasattr(full.value, "_render_traceback_")
 
 
 def test_a_rule_of_the_ir_that_is_broken_is_reported_unless_the_check_is_off() -> None:

@@ -239,6 +239,7 @@ def test_tracking_changes_nothing_in_the_text(func) -> None:
     ("option", "value", "error", "text"),
     [
         ("name", 5, TypeError, "Invalid `name`: it is a text or None, not an int"),
+        ("name", "a b", ValueError, "Invalid `name`: 'a b' is not an identifier"),
         ("tir_prefix", "class", ValueError, "Invalid `tir_prefix`: 'class' is not an identifier"),
         ("tir_prefix", None, TypeError, "Invalid `tir_prefix`: it is a text, not None"),
         ("tir_prefix", "I", ValueError, "Invalid `tir_prefix`: 'I' is the `ir_prefix` too"),

@@ -250,7 +250,11 @@ def _decorate(func: Any, frame: FrameType, private: bool, check: bool) -> Any:
 
 def shown(e: ScriptError) -> ScriptError:
     """`e` without tscript's own frames, unless they are asked for."""
-    return e if full_traceback() else e.with_traceback(None)
+    if full_traceback():
+        return e
+    # What IPython shows instead of frames: the report alone.
+    vars(e)["_render_traceback_"] = lambda: f"{type(e).__name__}: {e}".split("\n")
+    return e.with_traceback(None)
 
 
 def require_function(source: Source) -> ast.FunctionDef:

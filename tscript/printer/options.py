@@ -64,6 +64,8 @@ class PrintOptions:
             legal = text.isidentifier() and not keyword.iskeyword(text)
             if not legal and not (what == "module_alias" and text == ""):
                 raise ValueError(f"Invalid `{what}`: {text!r} is not an identifier")
+        if self.name is not None and (not self.name.isidentifier() or keyword.iskeyword(self.name)):
+            raise ValueError(f"Invalid `name`: {self.name!r} is not an identifier")
         if self.ir_prefix == self.tir_prefix:
             raise ValueError(f"Invalid `tir_prefix`: {self.tir_prefix!r} is the `ir_prefix` too")
         for what in ("buffer_dtype", "int_dtype", "float_dtype"):
