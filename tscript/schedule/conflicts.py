@@ -6,14 +6,15 @@ by a loop when overlapping elements are only touched in the same iteration of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 from typing import Final
 
-from tscript.arith import const_bound, simplify
+from tscript.arith import Bound, const_bound, simplify
 from tscript.ir.buffer import Buffer
-from tscript.ir.expr import BufferLoad, Call, IntImm, IterVar, PrimExpr, Range, Var
+from tscript.ir.expr import BufferLoad, Call, FloorDiv, FloorMod, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import Visitor, pre_order_visit, substitute
 from tscript.ir.linear import difference, from_linear, linear_form
 from tscript.ir.stmt import BlockRealize, BufferStore, For, Stmt
@@ -22,7 +23,7 @@ from tscript.schedule.checks import is_complete_block, is_reduction_block, regio
 from tscript.schedule.coverage import bound_region
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import axes_using, loop_range, loop_ranges, mentions, range_bounds
+from tscript.schedule.symbols import axes_using, loop_range, range_bounds, variables
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ class Access:
     region: tuple[Range, ...]
     is_write: bool
     domain: Mapping[Var, Range]
+
+    @cached_property
+    def bounds(self) -> Mapping[Var, Bound]:
+        """Constant bounds of the loop variables."""
+        return range_bounds(self.domain)
 
     def __str__(self) -> str:
         shown = ", ".join(
@@ -130,21 +136,51 @@ def accesses_of(state: ScheduleState, stmt: Stmt) -> list[Access]:
 
 def keeps_apart(var: Var, a: Access, b: Access) -> bool:
     """Whether `a` and `b` touch the same element only in the same iteration of the loop over `var`."""
-    domain = a.domain[var]
+    extent = a.domain[var].extent
+    count = extent.value if isinstance(extent, IntImm) else None
+    if count is not None and count <= 1:
+        return True
+    # Bindings are simple as a rule; where that does not do, they are simplified first.
+    return _tells_apart(var, a, b, count, False) or _tells_apart(var, a, b, count, True)
+
+
+def _tells_apart(var: Var, a: Access, b: Access, count: int | None, simplifying: bool) -> bool:
     digits: list[Digit] = []
     for x, y in zip(a.region, b.region, strict=True):
-        found = _shared_part(var, x, y, a.domain, b.domain)
+        found = _shared_part(var, (x, a), (y, b), simplifying)
         if found is None:
             continue
         if isinstance(found, Var):
             return True
-        string = find_digits(found, {var: domain})
+        digit = _digit(found, var)
+        if digit is not None:
+            digits.append(digit)
+            continue
+        string = find_digits(found, {var: a.domain[var]})
         if string is not None:
             if string.whole is not None:
                 return True
             digits += [d for d, _ in string.digits]
-    extent = domain.extent.value if isinstance(domain.extent, IntImm) else None
-    return (extent is not None and extent <= 1) or _covers(digits, extent)
+    return _covers(digits, count)
+
+
+def _digit(e: PrimExpr, var: Var) -> Digit | None:
+    """`var // a`, `var % b`, `var // a % b` or `var % (a * b) // a` as a digit, where `var` is not negative."""
+    match e:
+        case FloorMod(a=FloorDiv(a=v, b=IntImm(value=lower)), b=IntImm(value=n)) if v is var:
+            return Digit(var, lower, n)
+        case FloorDiv(a=FloorMod(a=v, b=IntImm(value=n)), b=IntImm(value=lower)) if v is var and n % lower == 0:
+            return Digit(var, lower, n // lower)
+        case FloorDiv(a=v, b=IntImm(value=lower)) if v is var:
+            return Digit(var, lower, _MANY)
+        case FloorMod(a=v, b=IntImm(value=n)) if v is var:
+            return Digit(var, 1, n)
+        case _:
+            return None
+
+
+_MANY: Final = 1 << 64
+"""More than any loop counts to: the extent of a digit that has all that is above it."""
 
 
 def _covers(digits: list[Digit], extent: int | None) -> bool:
@@ -157,11 +193,10 @@ def _covers(digits: list[Digit], extent: int | None) -> bool:
     return extent is not None and reach >= extent
 
 
-def _shared_part(
-    var: Var, x: Range, y: Range, x_domain: Mapping[Var, Range], y_domain: Mapping[Var, Range]
-) -> PrimExpr | None:
+def _shared_part(var: Var, x: tuple[Range, Access], y: tuple[Range, Access], simplifying: bool) -> PrimExpr | None:
     """An expression of `var` alone that is equal for two iterations whose ranges overlap; None where there is none."""
-    p, q = _parts(var, x, x_domain), _parts(var, y, y_domain)
+    p = _parts(var, *x, simplifying)
+    q = p if y[0] is x[0] else _parts(var, *y, simplifying)
     if p is None or q is None or not p.own or p.own != q.own:
         return None
     shift = difference(q.fixed, p.fixed)
@@ -186,23 +221,26 @@ class _Parts:
     high: int
 
 
-def _parts(var: Var, r: Range, domain: Mapping[Var, Range]) -> _Parts | None:
+def _parts(var: Var, r: Range, access: Access, simplifying: bool) -> _Parts | None:
     """A range as terms of `var` alone, terms of what is outside the loop, and bounds of the rest."""
-    bounds = range_bounds(domain)
-    start = simplify(r.min, bounds)
-    size = const_bound(simplify(r.extent, bounds), bounds).high
+    domain, bounds = access.domain, access.bounds
+    start = simplify(r.min, bounds) if simplifying else r.min
+    size = const_bound(simplify(r.extent, bounds) if simplifying else r.extent, bounds).high
     if size is None:
         return None
     terms, constant = linear_form(start)
     own: dict[PrimExpr, int] = {}
     fixed: dict[PrimExpr, int] = {}
     low, high = 0, size - 1
-    inner = {v: None for v in domain if v is not var}
     for term, factor in terms.items():
-        if _reads_memory(term):
+        if term is var:
+            own[term] = factor
+            continue
+        used = variables(term)
+        if not isinstance(term, Var) and _reads_memory(term):
             return None
-        has_var = mentions(term, {var: None})
-        if not mentions(term, inner):
+        has_var = var in used
+        if not any(v in domain and v is not var for v in used):
             (own if has_var else fixed)[term] = factor
             continue
         b = const_bound(term, bounds)
@@ -233,19 +271,19 @@ def find_conflict(
     loop: StmtSRef,
     *,
     at_once: bool,
-    around: Sequence[StmtSRef] = (),
+    around: StmtSRef | None = None,
     private: Callable[[Buffer], bool] | None = None,
 ) -> Conflict | None:
     """Two accesses that forbid other orders of the iterations of a loop, or (`at_once`) running them together.
 
     Left out are accesses that are kept apart; rewriting of the same values; accumulation, which its reduce axes declare
-    to be free in its order; buffers that `private` says each iteration has for itself. The loops `around` are taken to
-    be in different iterations too.
+    to be free in its order; buffers that `private` says each iteration has for itself. The loops from `around`, which
+    is further out in the same nest, are taken to be in different iterations too.
     """
     var = loop.loop.loop_var
     by_buffer: dict[Buffer, list[tuple[int, Access]]] = {}
-    visitor = _Loose(state, {**loop_ranges(around), var: loop_range(loop.loop)})
-    visitor.visit(loop.loop.body)
+    visitor = _Loose(state, {})
+    visitor.visit((around or loop).loop)
     for k, access in enumerate(visitor.found):
         by_buffer.setdefault(access.buffer, []).append((k, access))
     for buffer, accesses in by_buffer.items():
@@ -253,11 +291,19 @@ def find_conflict(
             continue
         for k, w in accesses:
             for j, x in accesses:
-                if not w.is_write or (x.is_write and j < k) or keeps_apart(var, w, x):
+                if not w.is_write or (x.is_write and j < k) or (not at_once and _accumulates(w, x)):
                     continue
-                if not _is_harmless(state, loop, w, x, k < j, at_once):
-                    return Conflict(w, x, _find_witness(state, var, w, x, False))
+                if keeps_apart(var, w, x) or _is_harmless(state, loop, w, x, k < j, at_once):
+                    continue
+                return Conflict(w, x, _find_witness(state, var, w, x, False))
     return None
+
+
+def _accumulates(w: Access, x: Access) -> bool:
+    """Whether both are the accumulation of one block into the same elements, free in its order by declaration."""
+    if w.block is None or w.block is not x.block:
+        return False
+    return any(axis.iter_type == IterVar.CommReduce for axis in w.block.block.iter_vars) and _same_region(w, x)
 
 
 def _is_harmless(state: ScheduleState, loop: StmtSRef, w: Access, x: Access, in_order: bool, at_once: bool) -> bool:
@@ -276,8 +322,7 @@ def _is_harmless(state: ScheduleState, loop: StmtSRef, w: Access, x: Access, in_
         return _find_witness(state, loop.loop.loop_var, w, x, True) is None
     if is_reduction_block(state, first, within=loop):
         return not at_once or bool(axes_using(state.realize_of(first), loop.loop.loop_var))
-    accumulates = any(a.iter_type == IterVar.CommReduce for a in first.block.iter_vars)
-    return accumulates and not at_once and _same_region(w, x)
+    return False
 
 
 def _reduces_over(state: ScheduleState, loop: StmtSRef, block: StmtSRef) -> bool:

@@ -100,7 +100,7 @@ def _require_blocks(s: ScheduleCore, top: StmtSRef) -> None:
 def _require_same_dependences(s: ScheduleCore, chain: Sequence[StmtSRef], order: Sequence[StmtSRef]) -> None:
     """Refuse to change the order of loops across whose iterations something is passed on."""
     carriers = [
-        (r, found) for r in chain if (found := find_conflict(s.state, r, at_once=False, around=chain)) is not None
+        (r, found) for r in chain if (found := find_conflict(s.state, r, at_once=False, around=chain[0])) is not None
     ]
     places = {r: k for k, r in enumerate(order)}
     for (outer, _), (inner, found) in pairwise(carriers):
