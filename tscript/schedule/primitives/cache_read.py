@@ -72,7 +72,9 @@ def cache_read(
     for ax0 in range(8):
         with T.block("A_local"):
             v0 = T.axis.spatial(8, ax0)
+            A = T.Buffer((8,))
             T.reads(A[v0])
+            A_local = T.Buffer((8,), scope="local")
             T.writes(A_local[v0])
             A_local[v0] = A[v0]
     >>> sch.get(sch.get_block("B")).reads

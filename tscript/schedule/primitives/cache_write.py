@@ -71,7 +71,9 @@ def cache_write(
     for ax0 in range(8):
         with T.block("B_local"):
             v0 = T.axis.spatial(8, ax0)
+            B_local = T.Buffer((8,), scope="local")
             T.reads(B_local[v0])
+            B = T.Buffer((8,))
             T.writes(B[v0])
             B[v0] = B_local[v0]
     >>> sch.get(sch.get_block("B")).writes

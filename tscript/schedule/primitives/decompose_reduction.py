@@ -55,6 +55,7 @@ def decompose_reduction(s: ScheduleCore, block: BlockRV | str, loop: LoopRV | st
     >>> init = sch.decompose_reduction("sum", k)
     >>> print(sch.get(i))
     for i in range(8):
+        Y = T.Buffer((8,))
         with T.block("sum_init"):
             vi = T.axis.spatial(8, i)
             T.reads()
@@ -63,6 +64,7 @@ def decompose_reduction(s: ScheduleCore, block: BlockRV | str, loop: LoopRV | st
         for k in range(12):
             with T.block("sum_update"):
                 vi, vk = T.axis.remap("SR", [i, k])
+                X = T.Buffer((8, 12))
                 T.reads(Y[vi], X[vi, vk])
                 T.writes(Y[vi])
                 Y[vi] = Y[vi] + X[vi, vk]
