@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pickle
+import platform
 import random
 import struct
 import subprocess
@@ -168,10 +169,12 @@ except ZeroDivisionError as e: print(b.sum(), str(e).splitlines()[1].strip())
 
 def test_imported_modules_come_along(tmp_path: Path) -> None:
     outer, inner = tscript.build(Kernels), tscript.build(Kernels["divide"])
-    outer.imported_modules.append(inner)
+    outer.import_module(inner)
     outer.export_library(tmp_path / "two.tslib")
     lib = tscript.load_module(tmp_path / "two.tslib")
     assert lib.imported_modules[0]["divide"](9, 2) == 4
+    lib.clear_imports()
+    assert not lib.imported_modules
 
 
 def test_functions_keep_the_code_of_a_library_alive(path: Path) -> None:
@@ -237,6 +240,18 @@ def test_a_function_for_a_better_cpu_is_refused_when_called_and_the_others_work(
     assert lib["positive"](9.0) == 3
     with pytest.raises(ExecutionError, match="built for a CPU with made-up-feature, which this machine lacks"):
         lib["divide"](4, 2)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="names CPUs of this kind")
+def test_a_library_needs_what_its_target_says_and_no_more(tmp_path: Path) -> None:
+    def needs(options: str) -> set[str]:
+        tscript.build(Kernels["divide"], f"llvm {options}").export_library(tmp_path / "a.tslib")
+        return {*json.loads(container.read(tmp_path / "a.tslib")["fact"])["features"]["divide"]}
+
+    assert {"avx2", "fma"} <= needs("-mcpu=x86-64-v3") and "avx512f" not in needs("-mcpu=x86-64-v3")
+    assert not needs("-mcpu=generic") and "avx" in needs("-mcpu=generic -mattr=+avx")
+    # What this CPU has is not in the tables: machines with as much as this one will do.
+    assert needs("") <= needs("-mcpu=barcelona")
 
 
 def test_every_flipped_byte_is_noticed(whole: bytes, tmp_path: Path) -> None:

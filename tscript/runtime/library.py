@@ -16,9 +16,8 @@ from tscript.runtime.export import SOURCES
 from tscript.runtime.function import CompiledFunction
 from tscript.runtime.interface import LoadedFailure, load_failures, load_kernels
 from tscript.runtime.module import Module
-from tscript.runtime.unavailable import UnavailableFunction
+from tscript.runtime.unavailable import UnavailableFunction, missing_features
 from tscript.support.errors import BuildError, CorruptLibraryError, LibraryError, TScriptError
-from tscript.target.detect import host_processor
 from tscript.target.target import Target
 
 _MOST_IMPORTS = 999
@@ -122,7 +121,7 @@ def _function(
     kernel: KernelAbi, code: LoadedCode, failures: Sequence[LoadedFailure], features: frozenset[str]
 ) -> CompiledFunction:
     address = code.address(kernel.name)
-    missing = sorted(features - host_processor()[1])
+    missing = missing_features(features)
     if missing:
         return UnavailableFunction(kernel, address, failures, code, missing, features)
     return CompiledFunction(kernel, address, failures, code, code.python_call(kernel.name), features)
@@ -137,11 +136,11 @@ def _require_kind(triple: str, here: str, where: str) -> None:
 
 def _require_features(needs: Mapping[str, frozenset[str]], where: str) -> None:
     """One function that can run is enough: a library may have variants for several CPUs."""
-    missing = {name: wanted - host_processor()[1] for name, wanted in needs.items()}
-    if missing and all(missing.values()):
-        first = min(missing.values(), key=lambda m: (len(m), sorted(m)))
+    missing = [missing_features(wanted) for wanted in needs.values()]
+    if missing and all(missing):
+        first = min(missing, key=lambda m: (len(m), m))
         raise LibraryError(
-            f"{where} holds code that uses CPU features which this machine does not have: {', '.join(sorted(first))}\n"
+            f"{where} holds code that uses CPU features which this machine does not have: {', '.join(first)}\n"
             '  try: build it for a CPU that all your machines include, as in target="llvm -mcpu=x86-64-v3"'
         )
 

@@ -96,6 +96,14 @@ class Module:
             raise ValueError(f"there is no source in the format {fmt!r}; choose 'll' or 'asm'")
         return self._code.source(kind)
 
+    def import_module(self, module: Module) -> None:
+        """Let `get_function(name, query_imports=True)` look into another module as well; both are exported together."""
+        self.imported_modules.append(module)
+
+    def clear_imports(self) -> None:
+        """Forget all imported modules."""
+        self.imported_modules.clear()
+
     def export_library(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, which `tscript.load_module` opens where there is no compiler.
 

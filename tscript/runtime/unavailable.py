@@ -8,6 +8,12 @@ from typing import Any, NoReturn
 from tscript.codegen.abi import KernelAbi
 from tscript.runtime.function import CompiledFunction, FailureRecord
 from tscript.support.errors import ExecutionError
+from tscript.target.detect import host_processor
+
+
+def missing_features(needed: frozenset[str]) -> list[str]:
+    """Those of some CPU features that this machine does not have, in order."""
+    return sorted(needed - host_processor()[1])
 
 
 class UnavailableFunction(CompiledFunction):
