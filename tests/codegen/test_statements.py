@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -626,3 +628,24 @@ def test_choices_that_share_what_they_choose_from_stay_small() -> None:
         e = if_then_else(e > 3, e, a[2])
     text = tscript.build(PrimFunc((a,), st.BufferStore(a, e, (const(3),)))).get_source("ll")
     assert len(text) < 20_000
+
+
+def test_code_that_llvm_refuses_leaves_nothing_behind_that_crashes_later() -> None:
+    n, a = Var("n"), decl_buffer((4,), "int32", name="A")
+    call = T.call_llvm_pure_intrin("int32", "llvm.ctpop.i32", T.uint32(1), n, n)
+    func = PrimFunc((a, n), st.BufferStore(a, call, (const(0),)))
+    for _ in range(3):
+        with pytest.raises(BuildError):
+            tscript.build(func)
+        gc.collect()
+
+
+def test_a_call_with_a_number_for_an_array_is_refused() -> None:
+    a, callee = decl_buffer((4,), "int32", name="A"), GlobalVar("callee")
+    inner = PrimFunc((a,), st.BufferStore(a, const(1), (const(0),)), None, None, {"global_symbol": "callee"})
+    outer = PrimFunc((a,), st.Evaluate(Call("int32", callee, (const(1),))), None, None, {"global_symbol": "main"})
+    mod = IRModule({callee: inner, GlobalVar("main"): outer})
+    with pytest.raises(InterpError, match="callee takes a handle for .*, not a int32"):
+        interp.run(mod, np.zeros(4, np.int32))
+    with pytest.raises(BuildError, match="a call of callee with a int32"):
+        tscript.build(mod)

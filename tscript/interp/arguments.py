@@ -58,7 +58,7 @@ class Signature:
         arrays: dict[int, Array] = {}
         for i, (param, arg) in enumerate(zip(self.params, args, strict=True)):
             if param.dtype.is_handle:
-                if isinstance(arg, Pointer) and i not in self.buffers:
+                if (arg is None or isinstance(arg, Pointer)) and i not in self.buffers:
                     bound.values.append(arg)
                     continue
                 arrays[i] = self._array(i, arg)

@@ -81,6 +81,9 @@ def _call_function(g: Gen, e: Call, callee: GlobalVar) -> Val:
     func, name = found
     if len(e.args) != len(func.params):
         raise InterpError(f"{callee.name_hint} takes {len(func.params)} arguments, not {len(e.args)}")
+    for a, p in zip(e.args, func.params, strict=True):
+        if a.dtype is not p.dtype:
+            raise InterpError(f"{callee.name_hint} takes a {p.dtype!s} for {p.name}, not a {a.dtype!s}")
     args = "".join(f", {expr(g, a).code}" for a in e.args)
     return any_value(f"{name}(_run{args})", e.dtype)
 

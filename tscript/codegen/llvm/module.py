@@ -118,10 +118,14 @@ def _compiled(code: ModuleCode, machine: Any, level: int) -> tuple[bytes, bytes]
 
 
 def _parse(text: str, context: Any) -> Any:
+    module: Any = None
     try:
         module = llvm.parse_assembly(text, context)
         module.verify()
     except RuntimeError as e:
+        if module is not None:
+            # The error keeps it alive beyond its context, which it must not outlive.
+            module.close()
         if "intrinsic" in str(e).lower():
             raise BuildError(f"LLVM does not accept an intrinsic as it is called: {e}") from None
         raise InternalError(f"the code generated for LLVM is malformed: {e}") from e
