@@ -30,6 +30,8 @@ from tscript.schedule.primitives import reverse_compute_at as reverse_compute_at
 from tscript.schedule.primitives import split as split_
 from tscript.schedule.primitives import unroll as unroll_
 from tscript.schedule.primitives import vectorize as vectorize_
+from tscript.schedule.primitives import set_scope as set_scope_
+from tscript.schedule.primitives import storage_align as storage_align_
 from tscript.schedule.rv import RV, BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
 
@@ -171,6 +173,8 @@ class Schedule(ScheduleCore):
     decompose_reduction = decompose_reduction_.decompose_reduction
     cache_read = cache_read_.cache_read
     cache_write = cache_write_.cache_write
+    set_scope = set_scope_.set_scope
+    storage_align = storage_align_.storage_align
 
     # The newer spelling.
     get_sblock = queries.get_block
