@@ -6,9 +6,7 @@ import random
 
 import pytest
 
-from tscript.arith import Analyzer, Bound, simplify
-from tscript.arith.simplify import Simplifier
-from tscript.ir import construct as make
+from tscript.arith import Analyzer
 from tscript.ir.expr import Range, Var
 from tscript.testing.random_index import index_value, random_condition, random_index
 

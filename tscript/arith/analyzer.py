@@ -76,7 +76,9 @@ class Analyzer:
 
     # -- facts ------------------------------------------------------------------------------------
 
-    def bind(self, var: Var, value: Range | ExprLike, allow_override: bool = True, *, keep_trivial: bool = False) -> None:
+    def bind(
+        self, var: Var, value: Range | ExprLike, allow_override: bool = True, *, keep_trivial: bool = False
+    ) -> None:
         """Note that `var` runs over a range, or is the same as an expression.
 
         A range of one value counts as that value, unless `keep_trivial`. Raises ValueError for a variable bound before, unless

@@ -19,7 +19,6 @@ from collections.abc import Iterable
 from tscript.arith.context import Context
 from tscript.arith.forms import content, form_of, from_form, plus
 from tscript.ir import construct as make
-from tscript.ir import expr as ex
 from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import FloorDiv, FloorMod, IntImm, PrimExpr
 from tscript.ir.linear import LinearForm
@@ -88,7 +87,12 @@ def _joined(s: Split, k: int, r: Split, m: int) -> tuple[Split, int] | None:
     source, low, high = s
     _, other_low, other_high = r
     # Upper part r continues s: it starts where s ends.
-    if high is not None and other_low == high and m * low == k * high and (other_high is None or other_high % high == 0):
+    if (
+        high is not None
+        and other_low == high
+        and m * low == k * high
+        and (other_high is None or other_high % high == 0)
+    ):
         return (source, low, other_high), k
     # Taking the upper part off leaves the lower one.
     if high == other_high and other_low % low == 0 and other_low > low and m * low == -k * other_low:

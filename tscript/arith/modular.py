@@ -18,7 +18,9 @@ class ModularSet(NamedTuple):
     base: int
 
     def __contains__(self, value: object) -> bool:
-        return isinstance(value, int) and (value == self.base if self.coeff == 0 else (value - self.base) % self.coeff == 0)
+        return isinstance(value, int) and (
+            value == self.base if self.coeff == 0 else (value - self.base) % self.coeff == 0
+        )
 
 
 ANY_INTEGER: Final = ModularSet(1, 0)

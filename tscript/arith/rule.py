@@ -333,7 +333,9 @@ class RuleTable:
             for rule in self._rules:
                 before, after = parse_pattern(rule.before), parse_pattern(rule.after)
                 assert isinstance(before, Node)
-                found += [compile_variant(rule, v, after) for v in dict.fromkeys(variants(before)) if isinstance(v, Node)]
+                found += [
+                    compile_variant(rule, v, after) for v in dict.fromkeys(variants(before)) if isinstance(v, Node)
+                ]
             self._compiled = found
         return self._compiled
 

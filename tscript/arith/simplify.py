@@ -306,9 +306,7 @@ class Simplifier(Rewriter):
         self._budget -= 1
         inner = self.ctx.inner()
         inner.add_condition(condition)
-        nested = Simplifier(
-            inner, rules=self._rules, forms=self._forms, budget=self._budget, nesting=self._nesting + 1
-        )
+        nested = Simplifier(inner, rules=self._rules, forms=self._forms, budget=self._budget, nesting=self._nesting + 1)
         made = nested.rewrite(branch)
         self._budget = nested._budget
         return made

@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from tscript.arith.analyzer import Analyzer
 from tscript.arith.iter_map.check import check_constraints, check_mapping
+from tscript.arith.iter_map.factors import is_int
 from tscript.arith.iter_map.model import IterMapLevel, IterMapResult, IterSumExpr
 from tscript.arith.iter_map.normalize import normalize_iter_map_to_expr
 from tscript.arith.iter_map.padding import Padding
-from tscript.arith.iter_map.predicate import bounds_in, narrowed_ranges
+from tscript.arith.iter_map.predicate import IterBound, bounds_in, narrowed_ranges
 from tscript.arith.iter_map.rewriter import IterMapRewriter, NotAffine
 from tscript.ir import construct as make
 from tscript.ir.dtype import BOOL
 from tscript.ir.expr import ExprLike, IntImm, Mul, PrimExpr, Range, Var
+from tscript.ir.functor import substitute
 
 _FALSE = IntImm(BOOL, 0)
 
@@ -58,11 +60,8 @@ def _detect(
         extent = analyzer.simplify(dom.extent)
         if isinstance(extent, IntImm) and extent.value <= 0:
             return IterMapResult([], [f"{var.name} has no values"], _FALSE)
-    inner = _Bound(analyzer, input_iters)
-    bounds = bounds_in(predicate, input_iters, inner.analyzer)
-    ranges, sums = narrowed_ranges(bounds, input_iters, analyzer)
-    inner = _Bound(analyzer, ranges)
-    rewriter = IterMapRewriter(inner.analyzer, ranges, drop_trivial)
+    ranges, sums = _narrowed(predicate, input_iters, analyzer)
+    rewriter = IterMapRewriter(bound_analyzer(analyzer, ranges), ranges, drop_trivial)
     for b in sums:
         rewriter.constrain(rewriter.sum_of(b.expr), b.low, b.end)
     error = check_constraints(rewriter.constraints)
@@ -70,11 +69,11 @@ def _detect(
         return IterMapResult([], [error], _FALSE)
     if level != IterMapLevel.BIJECTIVE:
         rewriter.padding = Padding(rewriter.factors)
-    found = [inner.rewritten(rewriter, e) for e in indices]
+    found = [_rewritten(rewriter, e) for e in indices]
     padding = rewriter.padding
     if padding is not None and padding.is_needed:
         padding.fixed = True
-        found = [inner.rewritten(rewriter, e) for e in indices]
+        found = [_rewritten(rewriter, e) for e in indices]
     if level != IterMapLevel.NOCHECK:
         error = check_mapping(found, rewriter.input_marks, rewriter.constraints, level, rewriter.factors)
         if error is not None:
@@ -83,30 +82,44 @@ def _detect(
     return IterMapResult(found, [], added, rewriter.input_marks)
 
 
-class _Bound:
-    """An analyzer that knows the ranges of the iterators, without telling the caller's."""
+def _narrowed(
+    predicate: PrimExpr, input_iters: Mapping[Var, Range], analyzer: Analyzer
+) -> tuple[Mapping[Var, Range], list[IterBound]]:
+    """Ranges of the iterators after bounds of single ones, and the bounds of sums."""
+    ranges = input_iters
+    while True:
+        single = {v: r.min for v, r in ranges.items() if is_int(analyzer.simplify(r.extent), 1)}
+        predicate = substitute(predicate, single) if single else predicate
+        bounds = bounds_in(predicate, ranges, bound_analyzer(analyzer, ranges))
+        ranges, sums = narrowed_ranges(bounds, ranges, analyzer)
+        # An iterator left with one value may leave another sum with one iterator.
+        if not sums or all(v in single or not is_int(r.extent, 1) for v, r in ranges.items()):
+            return ranges, sums
 
-    def __init__(self, outer: Analyzer, ranges: Mapping[Var, Range]) -> None:
-        self.analyzer = outer.fork()
-        for var, dom in ranges.items():
-            # Iterators of one value stay what they are: whether to drop them is for the caller to say.
-            self.analyzer.bind(var, dom, keep_trivial=True)
-            # Where an iterator has no value there is nothing to say, so extents are positive; those that are products
-            # are products of sizes, so each factor is.
-            extent = self.analyzer.simplify(dom.extent)
-            if not isinstance(extent, IntImm):
-                for size in _factors(extent):
-                    self.analyzer.assume_positive(size)
 
-    def rewritten(self, rewriter: IterMapRewriter, e: PrimExpr) -> IterSumExpr:
-        """`e` as it is written, or, where that is no sum of splits, in its simplest form."""
-        try:
-            return rewriter.rewrite(e)
-        except NotAffine:
-            simple = self.analyzer.simplify(e)
-            if simple is e:
-                raise
-            return rewriter.rewrite(simple)
+def bound_analyzer(outer: Analyzer, ranges: Mapping[Var, Range]) -> Analyzer:
+    """An analyzer that also knows the ranges of the iterators; the one given does not learn them."""
+    inner = outer.fork()
+    for var, dom in ranges.items():
+        # Iterators of one value stay what they are: whether to drop them is for the caller to say.
+        inner.bind(var, dom, keep_trivial=True)
+        # Where an iterator has no value there is nothing to say, so extents are positive; those that are products
+        # are products of sizes, so each factor is.
+        extent = inner.simplify(dom.extent)
+        for size in _factors(extent):
+            inner.assume_positive(size)
+    return inner
+
+
+def _rewritten(rewriter: IterMapRewriter, e: PrimExpr) -> IterSumExpr:
+    """`e` as it is written, or, where that is no sum of splits, in its simplest form."""
+    try:
+        return rewriter.rewrite(e)
+    except NotAffine:
+        simple = rewriter.factors.analyzer.simplify(e)
+        if simple is e:
+            raise
+        return rewriter.rewrite(simple)
 
 
 def _factors(e: PrimExpr) -> list[PrimExpr]:
@@ -121,8 +134,7 @@ def normalize_to_iter_sum(
     Raises ValueError for what is no sum of splits.
     """
     analyzer = Analyzer() if analyzer is None else analyzer
-    inner = _Bound(analyzer, input_iters)
-    rewriter = IterMapRewriter(inner.analyzer, input_iters, drop_trivial=True)
+    rewriter = IterMapRewriter(bound_analyzer(analyzer, input_iters), input_iters, drop_trivial=True)
     try:
         total = rewriter.sum_of(make.convert(index))
     except NotAffine as e:
@@ -155,5 +167,5 @@ def iter_map_simplify(
         found = detect_iter_map(exprs, input_iters, True, level, simplify_trivial_iterators, analyzer)
     if not found.indices:
         return exprs
-    bound = _Bound(analyzer, input_iters).analyzer
+    bound = bound_analyzer(analyzer, input_iters)
     return [normalize_iter_map_to_expr(s, bound) for s in found.indices]

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tscript.arith.analyzer import Analyzer
+from tscript.arith.context import conjuncts
 from tscript.arith.iter_map.check import SplitUses, ordered_splits
-from tscript.arith.iter_map.detect import detect_iter_map
+from tscript.arith.iter_map.detect import bound_analyzer, detect_iter_map
 from tscript.arith.iter_map.factors import Factors, is_int
 from tscript.arith.iter_map.model import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr, variables_of
-from tscript.arith.iter_map.normalize import normalize_iter_map_to_expr
+from tscript.arith.iter_map.predicate import uses_any
 from tscript.ir import construct as make
-from tscript.ir import expr as ex
 from tscript.ir.dtype import BOOL
 from tscript.ir.expr import ExprLike, IntImm, PrimExpr, Range, Var
 
@@ -67,7 +67,14 @@ def subspace_divide(
     )
     if not found.indices or not is_int(found.padding_predicate, 0):
         return []
-    divider = _Divider(analyzer, found.indices, dict.fromkeys(sub_iters))
+    inner_iters = dict.fromkeys(sub_iters)
+    outer_iters = {v: None for v in input_iters if v not in inner_iters}
+    conditions = _divided_condition(
+        make.convert(predicate), bound_analyzer(analyzer, input_iters), outer_iters, inner_iters
+    )
+    if conditions is None:
+        return []
+    divider = _Divider(analyzer, found.indices, inner_iters)
     result: list[list[IterMark]] = []
     try:
         for index in found.indices:
@@ -76,8 +83,26 @@ def subspace_divide(
     except _Mixed:
         return []
     nothing = IterSumExpr((), IntImm("int32", 0))
-    result.append([IterMark(nothing, divider.outer_condition), IterMark(nothing, divider.inner_condition)])
+    result.append([IterMark(nothing, c) for c in conditions])
     return result
+
+
+def _divided_condition(
+    predicate: PrimExpr, analyzer: Analyzer, outer: Mapping[Var, None], inner: Mapping[Var, None]
+) -> tuple[PrimExpr, PrimExpr] | None:
+    """What a conjunction asks of outer and of inner iterators; None where one part asks something of both."""
+    of_outer: PrimExpr = IntImm(BOOL, 1)
+    of_inner: PrimExpr = IntImm(BOOL, 1)
+    for part in conjuncts(predicate):
+        if analyzer.can_prove(part):
+            continue
+        if not uses_any(part, inner):
+            of_outer = make.and_(of_outer, part)
+        elif not uses_any(part, outer):
+            of_inner = make.and_(of_inner, part)
+        else:
+            return None
+    return of_outer, of_inner
 
 
 class _Divider:
@@ -86,8 +111,6 @@ class _Divider:
         self._uses = SplitUses(indices)
         self._sub = sub_iters
         self._known: dict[tuple[IterMark, PrimExpr, PrimExpr], _Division] = {}
-        self.outer_condition: PrimExpr = IntImm(BOOL, 1)
-        self.inner_condition: PrimExpr = IntImm(BOOL, 1)
 
     def divide_sum(self, total: IterSumExpr, extent: PrimExpr | None) -> _Division:
         """A sum that counts through `extent` values (None: as many as its splits make)."""
@@ -130,19 +153,10 @@ class _Divider:
             return _Division(outer_sum, outer_extent, inner_sum, inner_extent)
         # A predicate narrows the sum: it must be all outer or all inner.
         if not inner:
-            self.outer_condition = make.and_(self.outer_condition, self._within(outer_sum, total.base, extent))
             return _Division(IterSumExpr(outer_sum.args, total.base), extent, IterSumExpr((), zero), one)
         if not outer:
-            self.inner_condition = make.and_(self.inner_condition, self._within(inner_sum, zero, extent))
             return _Division(IterSumExpr((), zero), one, inner_sum, extent)
         raise _Mixed
-
-    def _within(self, total: IterSumExpr, base: PrimExpr, extent: PrimExpr) -> PrimExpr:
-        analyzer = self._factors.analyzer
-        value = normalize_iter_map_to_expr(IterSumExpr(total.args, self._factors.add(total.base, base)), analyzer)
-        inside = make.compare(ex.LT, value, extent)
-        low = total.base if not is_int(total.base, 0) else base
-        return inside if is_int(low, 0) else make.and_(make.compare(ex.GE, value, 0), inside)
 
     def divide_split(self, split: IterSplitExpr) -> _Division:
         """A split, by where the iterators of its mark belong."""

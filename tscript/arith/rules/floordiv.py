@@ -13,7 +13,9 @@ FLOORDIV = (
     Rule("(x * c1 + y) // c2", "x * (c1 // c2) + y // c2", when="c2 != 0 and c1 % c2 == 0"),
     Rule("(x * c1 - y) // c2", "x * (c1 // c2) + y * -1 // c2", when="c2 != 0 and c1 % c2 == 0"),
     Rule("(x - y * c1) // c2", "x // c2 - y * (c1 // c2)", when="c2 != 0 and c1 % c2 == 0"),
-    Rule("(x * c1 + y) // c2", "x // (c2 // c1)", when="c1 > 0 and c2 > 0 and c2 % c1 == 0 and lo(y) >= 0 and hi(y) < c1"),
+    Rule(
+        "(x * c1 + y) // c2", "x // (c2 // c1)", when="c1 > 0 and c2 > 0 and c2 % c1 == 0 and lo(y) >= 0 and hi(y) < c1"
+    ),
     Rule("(x + c1) // c2", "x // c2 + c1 // c2", when="c2 != 0 and c1 % c2 == 0"),
     Rule("x // c1", "0", when="c1 > 0 and lo(x) >= 0 and hi(x) < c1"),
     Rule("x // c1", "-1", when="c1 > 0 and lo(x) >= -c1 and hi(x) < 0"),

@@ -13,7 +13,11 @@ FLOORMOD = (
     Rule("(x * c1 + y) % c2", "y % c2", when="c2 != 0 and c1 % c2 == 0"),
     Rule("(x * c1 - y) % c2", "y * -1 % c2", when="c2 != 0 and c1 % c2 == 0"),
     Rule("(x - y * c1) % c2", "x % c2", when="c2 != 0 and c1 % c2 == 0"),
-    Rule("(x * c1 + y) % c2", "x % (c2 // c1) * c1 + y", when="c1 > 0 and c2 > 0 and c2 % c1 == 0 and lo(y) >= 0 and hi(y) < c1"),
+    Rule(
+        "(x * c1 + y) % c2",
+        "x % (c2 // c1) * c1 + y",
+        when="c1 > 0 and c2 > 0 and c2 % c1 == 0 and lo(y) >= 0 and hi(y) < c1",
+    ),
     Rule("(x + c1) % c2", "x % c2", when="c2 != 0 and c1 % c2 == 0"),
     Rule("(x % c1 + y) % c2", "(x + y) % c2", when="c1 != 0 and c2 != 0 and c1 % c2 == 0"),
     Rule("(x - y % c1) % c2", "(x - y) % c2", when="c1 != 0 and c2 != 0 and c1 % c2 == 0"),

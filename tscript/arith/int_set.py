@@ -1,0 +1,419 @@
+"""Sets of integers given by expressions, and the sets that expressions run through.
+
+A set is an interval whose ends may be missing, or nothing. Sets are approximations from outside: they hold every
+value, and exactly those for sums of constant multiples of distinct variables without gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from tscript.arith.analyzer import Analyzer
+from tscript.arith.forms import form_of, from_form, is_index, plus, scaled
+from tscript.ir import construct as make
+from tscript.ir import expr as ex
+from tscript.ir.expr import ExprLike, IntImm, PrimExpr, Range, Var
+from tscript.ir.functor import pre_order_visit
+
+
+class IntSet:
+    """A set of integers."""
+
+    @staticmethod
+    def single_point(point: ExprLike) -> IntervalSet:
+        """The set of one value."""
+        e = make.convert(point)
+        return IntervalSet(e, e)
+
+    @staticmethod
+    def interval(min_value: ExprLike | None, max_value: ExprLike | None) -> IntervalSet:
+        """All integers from `min_value` to `max_value`, both included; None leaves an end open."""
+        low = None if min_value is None else make.convert(min_value)
+        high = None if max_value is None else make.convert(max_value)
+        return IntervalSet(low, high)
+
+    @staticmethod
+    def from_range(dom: Range) -> IntervalSet:
+        """The values of a range."""
+        return IntSet.from_min_extent(dom.min, dom.extent)
+
+    @staticmethod
+    def from_min_extent(low: ExprLike, extent: ExprLike) -> IntervalSet:
+        """The `extent` values from `low` on."""
+        first = make.convert(low)
+        last = make.simple_sub(make.add(first, extent), make.const(1, first.dtype))
+        return IntervalSet(first, first if isinstance(extent, IntImm) and extent.value == 1 else last)
+
+    @staticmethod
+    def everything() -> IntervalSet:
+        """All integers."""
+        return EVERYTHING
+
+    @staticmethod
+    def nothing() -> IntervalSet:
+        """No integer."""
+        return NOTHING
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalSet(IntSet):
+    """All integers from `min_value` to `max_value`, both included; None leaves an end open.
+
+    >>> IntervalSet(IntImm("int32", 0), None).has_upper_bound()
+    False
+    """
+
+    min_value: PrimExpr | None
+    max_value: PrimExpr | None
+    is_empty: bool = False
+
+    def is_nothing(self) -> bool:
+        """Whether the set is known to hold no value."""
+        if self.is_empty:
+            return True
+        low, high = self.min_value, self.max_value
+        return isinstance(low, IntImm) and isinstance(high, IntImm) and low.value > high.value
+
+    def is_everything(self) -> bool:
+        """Whether both ends are open."""
+        return not self.is_empty and self.min_value is None and self.max_value is None
+
+    def is_single_point(self) -> bool:
+        """Whether both ends are the same expression."""
+        return not self.is_empty and self.min_value is not None and self.min_value is self.max_value
+
+    def has_lower_bound(self) -> bool:
+        """Whether the lower end is given."""
+        return self.min_value is not None
+
+    def has_upper_bound(self) -> bool:
+        """Whether the upper end is given."""
+        return self.max_value is not None
+
+    def as_range(self) -> Range | None:
+        """The range of the same values, if both ends are given."""
+        low, high = self.min_value, self.max_value
+        if low is None or high is None:
+            return None
+        one = make.const(1, low.dtype)
+        return Range.from_min_extent(low, one if low is high else make.add(make.simple_sub(high, low), one))
+
+    def __repr__(self) -> str:
+        if self.is_empty:
+            return "IntSet.nothing()"
+        return f"IntervalSet[{'-inf' if self.min_value is None else self.min_value}, {'+inf' if self.max_value is None else self.max_value}]"  # fmt: skip
+
+
+EVERYTHING: Final = IntervalSet(None, None)
+NOTHING: Final = IntervalSet(None, None, True)
+
+SetLike = IntervalSet | Range
+
+
+def as_set(value: SetLike) -> IntervalSet:
+    """A set or the values of a range."""
+    return IntSet.from_range(value) if isinstance(value, Range) else value
+
+
+@dataclass
+class SetEvaluator:
+    """Evaluates expressions over sets of variables. `analyzer` knows about all other variables."""
+
+    relaxed: Mapping[Var, IntervalSet]
+    analyzer: Analyzer = field(default_factory=Analyzer)
+    depth: int = 64
+
+    def of(self, e: PrimExpr) -> IntervalSet:
+        """The set that `e` runs through while the relaxed variables run through theirs."""
+        if e.dtype.lanes == 1 and not mentions(e, self.relaxed):
+            return IntervalSet(e, e)
+        rule = _RULES.get(type(e))
+        if rule is None or self.depth <= 0:
+            return self.by_constants(e)
+        self.depth -= 1
+        try:
+            found = rule(self, e)
+        finally:
+            self.depth += 1
+        return self.by_constants(e) if found.is_everything() else found
+
+    def by_constants(self, e: PrimExpr) -> IntervalSet:
+        """What bounds of the type and of relaxed variables say where no rule does."""
+        return EVERYTHING
+
+    def simple(self, e: PrimExpr) -> PrimExpr:
+        """A simpler form of an end."""
+        return self.analyzer.simplify(e)
+
+    def made(self, low: PrimExpr | None, high: PrimExpr | None) -> IntervalSet:
+        """The set with simplified ends."""
+        if low is high and low is not None:
+            point = self.simple(low)
+            return IntervalSet(point, point)
+        return IntervalSet(None if low is None else self.simple(low), None if high is None else self.simple(high))
+
+    def sign(self, e: PrimExpr) -> int:
+        """1 for at least zero, -1 for at most zero, 0 for unknown."""
+        form = form_of(e)
+        if self.analyzer.context.is_nonneg(form):
+            return 1
+        return -1 if self.analyzer.context.is_nonneg(scaled(form, -1)) else 0
+
+    def no_less(self, a: PrimExpr, b: PrimExpr) -> bool:
+        """Whether `a >= b` is certain."""
+        return self.analyzer.context.is_nonneg(form_of(self.simple(make.sub(a, b))))
+
+
+def mentions(e: PrimExpr, variables: Mapping[Var, object]) -> bool:
+    """Whether one of `variables` occurs in `e`."""
+    if isinstance(e, Var):
+        return e in variables
+    found = False
+
+    def look(n: object) -> bool:
+        nonlocal found
+        found = found or (isinstance(n, Var) and n in variables)
+        return not found
+
+    pre_order_visit(e, look)
+    return found
+
+
+def _variable(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
+    return s.relaxed.get(e, EVERYTHING) if isinstance(e, Var) else EVERYTHING
+
+
+def _sum(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
+    if not is_index(e):
+        return EVERYTHING
+    terms, constant = form_of(e)
+    if isinstance(e, ex.Mul) and e in terms:
+        return _product(s, e)
+    low: PrimExpr | None = IntImm(e.dtype, constant)
+    high: PrimExpr | None = low
+    for term, factor in terms.items():
+        part = s.of(term)
+        if part.is_empty:
+            return NOTHING
+        first, last = (part.min_value, part.max_value) if factor > 0 else (part.max_value, part.min_value)
+        scale = IntImm(e.dtype, factor)
+        low = None if low is None or first is None else make.add(low, make.mul(first, scale))
+        high = None if high is None or last is None else make.add(high, make.mul(last, scale))
+    return s.made(low, high)
+
+
+def _product(s: SetEvaluator, e: ex.Mul) -> IntervalSet:
+    a, b = s.of(e.a), s.of(e.b)
+    if a.is_single_point():
+        a, b = b, a
+    if not b.is_single_point() or b.min_value is None:
+        return EVERYTHING
+    sign = s.sign(b.min_value)
+    if sign == 0:
+        return EVERYTHING
+    first, last = (a.min_value, a.max_value) if sign > 0 else (a.max_value, a.min_value)
+    return s.made(
+        None if first is None else make.mul(first, b.min_value), None if last is None else make.mul(last, b.min_value)
+    )
+
+
+def _positive(e: PrimExpr, s: SetEvaluator) -> bool:
+    return e.value > 0 if isinstance(e, IntImm) else s.analyzer.can_prove(make.compare(ex.GT, e, 0))
+
+
+def _floordiv(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
+    assert isinstance(e, ex.BinaryExpr)
+    if mentions(e.b, s.relaxed) or not _positive(e.b, s):
+        return EVERYTHING
+    part = s.of(e.a)
+    low, high = part.min_value, part.max_value
+    return s.made(None if low is None else make.floordiv(low, e.b), None if high is None else make.floordiv(high, e.b))
+
+
+def _floormod(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
+    assert isinstance(e, ex.BinaryExpr)
+    if mentions(e.b, s.relaxed) or not _positive(e.b, s):
+        return EVERYTHING
+    whole = s.made(IntImm(e.dtype, 0), make.sub(e.b, 1))
+    part = s.of(e.a)
+    if part.min_value is None or part.max_value is None:
+        return whole
+    if s.simple(make.floordiv(part.min_value, e.b)) is not s.simple(make.floordiv(part.max_value, e.b)):
+        return whole
+    return s.made(make.floormod(part.min_value, e.b), make.floormod(part.max_value, e.b))
+
+
+def _truncating(
+    rule: Callable[[SetEvaluator, PrimExpr], IntervalSet],
+) -> Callable[[SetEvaluator, PrimExpr], IntervalSet]:
+    def apply(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
+        assert isinstance(e, ex.BinaryExpr)
+        low = s.of(e.a).min_value
+        # Rounding down and toward zero agree only from zero up.
+        return rule(s, e) if low is not None and s.sign(low) > 0 else EVERYTHING
+
+    return apply
+
+
+def _extremum(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
+    assert isinstance(e, ex.BinaryExpr)
+    a, b = s.of(e.a), s.of(e.b)
+    is_min = isinstance(e, ex.Min)
+    pick = make.min_ if is_min else make.max_
+
+    def end(x: PrimExpr | None, y: PrimExpr | None, other_decides: bool) -> PrimExpr | None:
+        if x is None or y is None:
+            return (y if x is None else x) if other_decides else None
+        return pick(x, y)
+
+    return s.made(end(a.min_value, b.min_value, not is_min), end(a.max_value, b.max_value, is_min))
+
+
+def _select(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
+    assert isinstance(e, ex.Select)
+    return join(s.of(e.true_value), s.of(e.false_value), s)
+
+
+def _call(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
+    assert isinstance(e, ex.Call)
+    name = e.op.name if isinstance(e.op, ex.Op) else ""
+    if name == "tir.if_then_else":
+        return join(s.of(e.args[1]), s.of(e.args[2]), s)
+    return s.of(e.args[0]) if name == "tir.likely" else EVERYTHING
+
+
+def _cast(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
+    assert isinstance(e, ex.Cast)
+    if not (e.dtype.is_int and e.value.dtype.is_integer and e.dtype.bits >= e.value.dtype.bits):
+        return EVERYTHING
+    part = s.of(e.value)
+    low, high = part.min_value, part.max_value
+    return IntervalSet(
+        None if low is None else make.cast(low, e.dtype),
+        None if high is None else make.cast(high, e.dtype),
+        part.is_empty,
+    )
+
+
+def _ramp(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
+    assert isinstance(e, ex.Ramp)
+    base, stride = s.of(e.base), s.of(e.stride)
+    if not stride.is_single_point() or stride.min_value is None:
+        return EVERYTHING
+    sign = s.sign(stride.min_value)
+    if sign == 0:
+        return EVERYTHING
+    step = make.mul(stride.min_value, IntImm(e.base.dtype, e.lanes - 1))
+    low, high = base.min_value, base.max_value
+    if sign > 0:
+        high = None if high is None else make.add(high, step)
+    else:
+        low = None if low is None else make.add(low, step)
+    return s.made(low, high)
+
+
+def _broadcast(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
+    assert isinstance(e, ex.Broadcast)
+    return s.of(e.value)
+
+
+_RULES: Final[dict[type[PrimExpr], Callable[[SetEvaluator, PrimExpr], IntervalSet]]] = {
+    Var: _variable, ex.SizeVar: _variable, ex.Add: _sum, ex.Sub: _sum, ex.Mul: _sum, ex.FloorDiv: _floordiv,
+    ex.FloorMod: _floormod, ex.Div: _truncating(_floordiv), ex.Mod: _truncating(_floormod), ex.Min: _extremum,
+    ex.Max: _extremum, ex.Select: _select, ex.Call: _call, ex.Cast: _cast, ex.Ramp: _ramp, ex.Broadcast: _broadcast,
+}  # fmt: skip
+
+
+def join(a: IntervalSet, b: IntervalSet, s: SetEvaluator) -> IntervalSet:
+    """The smallest interval that holds both; ends that cannot be compared give `min` and `max` expressions."""
+    if a.is_empty or b.is_empty:
+        return b if a.is_empty else a
+    if a.min_value is b.min_value and a.max_value is b.max_value:
+        return a
+    return IntervalSet(_lesser(a.min_value, b.min_value, s), _greater(a.max_value, b.max_value, s))
+
+
+def _lesser(x: PrimExpr | None, y: PrimExpr | None, s: SetEvaluator) -> PrimExpr | None:
+    if x is None or y is None:
+        return None
+    return x if s.no_less(y, x) else y if s.no_less(x, y) else make.min_(x, y)
+
+
+def _greater(x: PrimExpr | None, y: PrimExpr | None, s: SetEvaluator) -> PrimExpr | None:
+    if x is None or y is None:
+        return None
+    return x if s.no_less(x, y) else y if s.no_less(y, x) else make.max_(x, y)
+
+
+def union(sets: Iterable[IntervalSet], analyzer: Analyzer | None = None) -> IntervalSet:
+    """The smallest interval that holds all sets; nothing for none.
+
+    >>> union([IntSet.interval(0, 3), IntSet.interval(8, 9)])
+    IntervalSet[0, 9]
+    """
+    s = SetEvaluator({}, Analyzer() if analyzer is None else analyzer)
+    result = NOTHING
+    for one in sets:
+        result = join(result, one, s)
+    return result
+
+
+def union_lower_bound(sets: Sequence[IntervalSet], analyzer: Analyzer | None = None) -> IntervalSet:
+    """An interval that lies within the union: sets that touch or overlap are joined, of others the first stays."""
+    s = SetEvaluator({}, Analyzer() if analyzer is None else analyzer)
+    result = NOTHING
+    for one in sets:
+        if result.is_nothing():
+            result = one
+        elif _touch(result, one, s):
+            result = join(result, one, s)
+    return result
+
+
+def _touch(a: IntervalSet, b: IntervalSet, s: SetEvaluator) -> bool:
+    def reaches(x: IntervalSet, y: IntervalSet) -> bool:
+        return x.max_value is None or y.min_value is None or s.no_less(make.add(x.max_value, 1), y.min_value)
+
+    return not b.is_nothing() and reaches(a, b) and reaches(b, a)
+
+
+def intersect(sets: Iterable[IntervalSet], analyzer: Analyzer | None = None) -> IntervalSet:
+    """The values that all sets share; everything for none."""
+    s = SetEvaluator({}, Analyzer() if analyzer is None else analyzer)
+    low: PrimExpr | None = None
+    high: PrimExpr | None = None
+    for one in sets:
+        if one.is_empty:
+            return NOTHING
+        low = one.min_value if low is None else low if one.min_value is None else _greater(low, one.min_value, s)
+        high = one.max_value if high is None else high if one.max_value is None else _lesser(high, one.max_value, s)
+    if low is not None and high is not None and s.analyzer.can_prove(make.compare(ex.GT, low, high)):
+        return NOTHING
+    return IntervalSet(low, high)
+
+
+def eval_set(expr: ExprLike | Range, dom_map: Mapping[Var, SetLike], analyzer: Analyzer | None = None) -> IntervalSet:
+    """The set that an expression, or all values of a range, runs through while variables run through theirs.
+
+    >>> i, n = Var("i"), Var("n")
+    >>> eval_set(i * 2 + n, {i: IntSet.interval(0, 3)})
+    IntervalSet[n, n + 6]
+    """
+    relaxed = {v: as_set(s) for v, s in dom_map.items()}
+    if any(r.is_nothing() for r in relaxed.values()):
+        return NOTHING
+    s = SetEvaluator(relaxed, Analyzer() if analyzer is None else analyzer)
+    if not isinstance(expr, Range):
+        e = make.convert(expr)
+        return s.of(s.simple(e) if is_index(e) else e)
+    low = s.of(expr.min).min_value
+    last = s.of(plus_one_less(expr, s)).max_value
+    return IntervalSet(low, last)
+
+
+def plus_one_less(dom: Range, s: SetEvaluator) -> PrimExpr:
+    """The last value of a range."""
+    form = plus(plus(form_of(dom.min), form_of(dom.extent)), ({}, -1))
+    return s.simple(from_form(form, dom.min.dtype))
