@@ -67,10 +67,11 @@ class Kernels:
         T.ret(T.int64(42))
 
     @T.prim_func
-    def spin(A: T.Buffer((1024,), "float64"), rounds: T.int64):
+    def spin(A: T.Buffer((1024,), "float64"), rounds: T.int64) -> T.float64:
         for _r in range(rounds):
             for i in range(1024):
                 A[i] = T.sqrt(A[i] + T.float64(1))
+        T.ret(A[1023])
 
     @T.prim_func
     def checked(x: T.int32, y: T.int32) -> T.int32:
@@ -258,20 +259,24 @@ def test_other_threads_run_while_a_kernel_does(lib) -> None:
 
 @pytest.mark.parametrize("wrap", [np.asarray, nd.array])
 def test_arrays_that_nobody_else_holds_live_until_the_kernel_is_done(lib, wrap) -> None:
-    results: list[float] = []
+    stop = threading.Event()
 
-    def run() -> None:
-        held = [wrap(np.zeros(1024)), 20_000]
-        view = np.asarray(held[0])[:1]
-        watcher = threading.Thread(target=lambda: (time.sleep(0.005), held.clear(), gc.collect()))
-        watcher.start()
-        lib["spin"](*held)
-        watcher.join()
-        results.append(float(view[0]))
+    def churn() -> None:
+        # Memory that was given back would soon hold these.
+        while not stop.is_set():
+            for value in (np.full(1024, -5.0), nd.array(np.full(1024, -5.0))):
+                del value
+            gc.collect(0)
 
-    for _ in range(3):
-        run()
-    assert results == [pytest.approx((1 + 5**0.5) / 2)] * 3
+    other = threading.Thread(target=churn)
+    other.start()
+    try:
+        for _ in range(3):
+            held = [wrap(np.zeros(1024))]
+            assert lib["spin"](held.pop(), 20_000) == pytest.approx((1 + 5**0.5) / 2)
+    finally:
+        stop.set()
+        other.join()
 
 
 def test_many_threads_call_one_function(lib) -> None:
