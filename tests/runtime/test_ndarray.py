@@ -255,7 +255,7 @@ def test_sources_of_odd_kinds_are_copied_or_refused() -> None:
     assert nd.array(np.broadcast_to(np.int8(1), (2, 3))).numpy().sum() == 6
     with pytest.raises(TypeError, match="kernels have no type for NumPy's object"):
         nd.array(np.array([None]))
-    with pytest.raises(ValueError, match="cannot be seen as float32 without a copy"):
+    with pytest.raises(ValueError, match="copy"):
         np.asarray(nd.zeros((2,), "int32"), dtype=np.float32, copy=False)
 
 
