@@ -30,7 +30,6 @@ FLOORDIV = (
     Rule("(x * y * c1) // (y * c2)", "(x * c1) // c2", when="nonzero(y) and c2 != 0"),
     Rule("(x * y) // (z * y)", "x // z", when="nonzero(y) and nonzero(z)"),
     Rule("(x * y + w) // (y * c1)", "x // c1", when="c1 > 0 and nonneg(w) and less(w, y)"),
-    Rule("(x // y) // z", "x // (y * z)", when="lo(y) > 0 and lo(z) > 0"),
     Rule("min(x * c1, y) // c1", "min(x, y // c1)", when="c1 > 0"),
     Rule("max(x * c1, y) // c1", "max(x, y // c1)", when="c1 > 0"),
 )

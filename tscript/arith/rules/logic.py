@@ -5,9 +5,7 @@ from tscript.arith.rule import Rule
 AND = (
     Rule("p and p", "p"),
     Rule("p and True", "p"),
-    Rule("True and p", "p"),
     Rule("p and False", "False"),
-    Rule("False and p", "False"),
     Rule("p and not p", "False"),
     Rule("(p and q) and p", "p and q"),
     Rule("p and (p or q)", "p"),
@@ -30,9 +28,7 @@ AND = (
 OR = (
     Rule("p or p", "p"),
     Rule("p or False", "p"),
-    Rule("False or p", "p"),
     Rule("p or True", "True"),
-    Rule("True or p", "True"),
     Rule("p or not p", "True"),
     Rule("(p or q) or p", "p or q"),
     Rule("p or (p and q)", "p"),
@@ -52,15 +48,11 @@ OR = (
 )
 
 NOT = (
-    Rule("not True", "False"),
-    Rule("not False", "True"),
     Rule("not not p", "p"),
     Rule("not x == y", "x != y"),
     Rule("not x != y", "x == y"),
     Rule("not x < y", "y <= x"),
     Rule("not x <= y", "y < x"),
-    Rule("not x > y", "x <= y"),
-    Rule("not x >= y", "x < y"),
     Rule("not (p and q)", "not p or not q"),
     Rule("not (p or q)", "not p and not q"),
 )
