@@ -198,3 +198,16 @@ def test_memory_whose_condition_is_false_may_be_declared_but_not_used() -> None:
     with pytest.raises(InterpError, match="the condition of its allocation is false"):
         unguarded = st.Allocate(pointer, "int32", (n,), n > 3, st.DeclBuffer(local, use))
         interp.run(PrimFunc((a, n), unguarded), np.zeros(4, "int32"), 2)
+
+
+def test_an_element_whose_predicate_is_false_need_not_exist() -> None:
+    a, n = decl_buffer((4,), "int32", name="A"), Var("n")
+    no = n > 5
+    load = ex.BufferLoad(a, (const(9),), no)
+    body = st.seq(st.BufferStore(a, load + 3, (const(0),)), st.BufferStore(a, const(1), (const(7),), no))
+    one, two = np.ones(4, "int32"), np.ones(4, "int32")
+    interp.run(PrimFunc((a, n), body), one, 2)
+    build(PrimFunc((a, n), body))["main"](two, 2)
+    assert one.tolist() == two.tolist() == [3, 1, 1, 1]
+    with pytest.raises(InterpError, match="out of bounds"):
+        interp.run(PrimFunc((a, n), body), one, 6)

@@ -196,10 +196,14 @@ def _check_regions(g: Gen, view: View, ends: Corners, write: bool) -> None:
     if not g.options.check_regions:
         return
     names = _all_names(g, view, ends)
-    for frame in g.blocks[names[-1][0].depth :]:
+    around = g.blocks[names[-1][0].depth :]
+    for k, frame in enumerate(around):
         if not frame.checked:
             continue
         regions = frame.writes if write else frame.reads
+        if not write and any(f.initialises for f in around[k:]):
+            # A reduction reads what its own init wrote; neither it nor the blocks around declare that as a read.
+            regions = [*regions, *frame.writes]
         mine = [(r, corners) for r in regions for v, corners in names if r.buffer is v.buffer]
         if any(all(_covers(r, index) for index in corners) for r, corners in mine):
             continue
@@ -285,7 +289,8 @@ def load(g: Gen, buffer: Buffer, exprs: Sequence[PrimExpr], indices: list[Val], 
     dtype = buffer.dtype.element
     lo, hi = int_range(dtype) if dtype.is_integer or dtype.is_bool else (0, 0)
     decode = _decoder(g, dtype)
-    if buffer.dtype.lanes == 1 and predicate is None and not (exprs and exprs[-1].dtype.lanes > 1):
+    single = buffer.dtype.lanes == 1 and not (exprs and exprs[-1].dtype.lanes > 1)
+    if single and predicate is None:
         at = _element(g, view, indices, False)
         if view.shadow:
             at = g.hold(at)
@@ -302,7 +307,8 @@ def load(g: Gen, buffer: Buffer, exprs: Sequence[PrimExpr], indices: list[Val], 
     if flags:
         zero = "0.0" if dtype.is_float else "0"
         item = decode(f"{view.memory}[_o]")
-        return Val(f"[{item} if _p else {zero} for _o, _p in zip({offsets}, {flags})]", False, lo, hi)
+        lanes = f"[{item} if _p else {zero} for _o, _p in zip({offsets}, {flags})]"
+        return Val(lanes + "[0]" * single, False, min(lo, 0), hi)
     return Val(f"[{decode(f'{view.memory}[_o]')} for _o in {offsets}]", False, lo, hi)
 
 
@@ -320,7 +326,8 @@ def store(
     dtype = buffer.dtype.element
     encode = _encoder(g, dtype)
     mark = 0 if undefined else written_mark(dtype)
-    if buffer.dtype.lanes == 1 and predicate is None and not (exprs and exprs[-1].dtype.lanes > 1):
+    single = buffer.dtype.lanes == 1 and not (exprs and exprs[-1].dtype.lanes > 1)
+    if single and predicate is None:
         at = _element(g, view, indices, True)
         if view.shadow:
             at = g.hold(at)
@@ -330,7 +337,8 @@ def store(
         return
     value = g.hold(value)
     offsets, flags = _vector_offsets(g, view, exprs, indices, predicate, True)
-    pairs = f"{offsets}, {value.code}" + f", {flags}" * bool(flags)
+    lanes = f"({value.code},)" if single else value.code
+    pairs = f"{offsets}, {lanes}" + f", {flags}" * bool(flags)
     g.push()
     g.line(f"{'if _p: ' * bool(flags)}{view.memory}[_o] = {encode('_v')}")
     if view.shadow:
@@ -352,8 +360,17 @@ def _vector_offsets(
     if lanes == 1:
         last = g.hold(indices[-1]) if indices else None
         whole = [*head, last] if last is not None else head
-        start = g.hold(_element(g, view, whole, write))
-        return f"range({start.code}, {_after(start, width)})", f"{flags} * {width}" if flags and width > 1 else flags
+        if flags:
+            # An element whose predicate is false is not touched, so it need not exist.
+            g.push()
+            _element(g, view, whole, write)
+            scope = g.stack.pop()
+            if scope.lines:
+                g.attach(f"if {flags}:", scope)
+            start = g.hold(offset_of(g, view, whole))
+        else:
+            start = g.hold(_element(g, view, whole, write))
+        return f"range({start.code}, {_after(start, width)})", f"[{flags}] * {width}" if flags else ""
     points = g.hold(indices[-1])
     ramp = exprs[-1]
     if isinstance(ramp, ex.Ramp) and predicate is None and points.simple:

@@ -111,9 +111,8 @@ def _body(g: Gen, block: st.Block) -> None:
     g.env = dict(env)
     named = bool(block.iter_vars or block.reads or block.writes)
     writes = [_region(g, r) for r in block.writes]
-    # A reduction reads what its own init wrote, which the read regions need not repeat.
-    reads = [_region(g, r) for r in block.reads] + (writes if block.init is not None else [])
-    g.blocks.append(BlockFrame(block.name_hint, len(g.blocks), reads, writes, named))
+    reads = [_region(g, r) for r in block.reads]
+    g.blocks.append(BlockFrame(block.name_hint, len(g.blocks), reads, writes, named, block.init is not None))
     for match in block.match_buffers:
         _match(g, match, block.body)
     for buffer in block.alloc_buffers:

@@ -108,6 +108,7 @@ class BlockFrame:
     reads: list[Region]
     writes: list[Region]
     checked: bool  # False for a block that declares nothing at all, such as the root
+    initialises: bool = False  # True for a block with an init
 
 
 @dataclass(slots=True, eq=False)

@@ -151,7 +151,9 @@ class NoMemory:
         return 1 << 62
 
     def __getitem__(self, index: object) -> Any:
-        raise InterpError("an access to no memory: the condition of its allocation is false, or the address that was passed is None")
+        raise InterpError(
+            "an access to no memory: the condition of its allocation is false, or the address that was passed is None"
+        )
 
     def __setitem__(self, index: object, value: object) -> None:
         self[index]
