@@ -14,6 +14,7 @@ from typing import Final
 
 from tscript.arith import Bound, const_bound, simplify
 from tscript.ir.buffer import Buffer
+from tscript.ir.construct import is_const_int
 from tscript.ir.expr import BufferLoad, Call, FloorDiv, FloorMod, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import Visitor, pre_order_visit, substitute
 from tscript.ir.linear import difference, from_linear, linear_form
@@ -90,7 +91,9 @@ class _Loose(Visitor):
         self.own: dict[Buffer, None] = {}
 
     def visit_For(self, node: For) -> None:
-        """The loop is part of the domain of what is below."""
+        """The loop is part of the domain of what is below, which never runs if it has no iterations."""
+        if is_const_int(node.extent, 0):
+            return
         self.domain[node.loop_var] = loop_range(node)
         self.visit_children(node)
 
@@ -281,6 +284,8 @@ def find_conflict(
     is further out in the same nest, are taken to be in different iterations too.
     """
     var = loop.loop.loop_var
+    if any(is_const_int(r.loop.extent, 0) for r in state.loops_of(loop)):
+        return None
     by_buffer: dict[Buffer, list[tuple[int, Access]]] = {}
     visitor = _Loose(state, {})
     visitor.visit((around or loop).loop)
@@ -373,9 +378,8 @@ def _at(access: Access, var: Var, value: int) -> list[tuple[PrimExpr, PrimExpr]]
 def _overlap(a: list[tuple[PrimExpr, PrimExpr]], b: list[tuple[PrimExpr, PrimExpr]]) -> bool:
     for (x, m), (y, n) in zip(a, b, strict=True):
         terms, gap = difference(y, x)
-        if terms or _reads_memory(x) or not isinstance(m, IntImm) or not isinstance(n, IntImm):
-            return False
-        if not -n.value < gap < m.value:
+        # A larger region may be declared than is touched, so only single elements are certain.
+        if terms or gap or _reads_memory(x) or not (is_const_int(m, 1) and is_const_int(n, 1)):
             return False
     return True
 

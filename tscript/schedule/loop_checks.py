@@ -79,10 +79,12 @@ def uses(node: Stmt | PrimExpr, variables: Sequence[Var]) -> Var | None:
 
 def require_independent_range(loop: For, outer: Sequence[For]) -> None:
     """Refuse a loop whose start or extent depends on the variable of one of the loops `outer`."""
-    used = uses(loop.extent, [o.loop_var for o in outer]) or uses(loop.min, [o.loop_var for o in outer])
+    around = [o.loop_var for o in outer]
+    used = uses(loop.extent, around)
+    used = uses(loop.min, around) if used is None else used
     if used is not None:
-        around = next(o for o in outer if o.loop_var is used)
-        refuse(f"{{0}} runs over [{loop.min}, {loop.min + loop.extent}), which depends on {{1}}", loop, around)
+        other = next(o for o in outer if o.loop_var is used)
+        refuse(f"{{0}} runs over [{loop.min}, {loop.min + loop.extent}), which depends on {{1}}", loop, other)
 
 
 def require_fits(count: int, dtype: DataType, what: str, loop: For) -> None:

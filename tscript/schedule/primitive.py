@@ -54,14 +54,25 @@ class Primitive(Generic[P, R]):
             raise TypeError(f"sch.{self.__name__}: {e}; its signature is {self.__name__}{self.__signature__}") from None
         bound.apply_defaults()
         values: dict[str, Any] = dict(bound.arguments)
-        for a in self.kind.input_args:
-            if a.role is Role.INPUT and isinstance(values[a.name], str) and "block" in a.name:
-                values[a.name] = _block_named(sch, values[a.name])
-            elif a.role is Role.INPUT and isinstance(values[a.name], str) and a.name == "loop":
-                values[a.name] = _loop_named(sch, values[a.name])
-            elif a.role is Role.INPUT_LIST and "block" in a.name and isinstance(values[a.name], (list, tuple)):
-                values[a.name] = [_block_named(sch, v) if isinstance(v, str) else v for v in values[a.name]]
+        try:
+            for a in self.kind.input_args:
+                if a.role is Role.INPUT and isinstance(values[a.name], str) and "block" in a.name:
+                    values[a.name] = _block_named(sch, values[a.name])
+                elif a.role is Role.INPUT and isinstance(values[a.name], str) and a.name == "loop":
+                    values[a.name] = _loop_named(sch, values[a.name])
+                elif a.role is Role.INPUT_LIST and "block" in a.name and isinstance(values[a.name], (list, tuple)):
+                    values[a.name] = [_block_named(sch, v) if isinstance(v, str) else v for v in values[a.name]]
+        except ScheduleError as e:
+            self._sign(sch, e)
+            raise
         return self._step(sch, values)
+
+    def _sign(self, sch: ScheduleCore, error: ScheduleError) -> None:
+        """Tell an error which step it belongs to, and the program as it is then."""
+        if not error.primitive:
+            now = sch.state.mod
+            error.primitive, error.module = self.__name__, now.replace(functions={**now.functions})
+            error.render_level = sch.error_render_level
 
     def _step(self, sch: ScheduleCore, values: dict[str, Any]) -> Any:
         sch.decision, sch.recorded = None, {}
@@ -74,9 +85,7 @@ class Primitive(Generic[P, R]):
             else:
                 result = self.function(sch, **rest)  # pyright: ignore[reportCallIssue]
         except ScheduleError as e:
-            if not e.primitive:
-                e.primitive, e.module = self.__name__, sch.state.mod.replace(functions=sch.state.mod.functions)
-                e.render_level = sch.error_render_level
+            self._sign(sch, e)
             raise
         if sch.state.debug_mask:
             sch.state.verify()

@@ -58,9 +58,9 @@ def reorder(s: ScheduleCore, *loops: LoopRV) -> None:
     given = iter(srefs)
     moved = dict.fromkeys(srefs)
     order = [next(given) if sref in moved else sref for sref in chain]
-    _require_blocks(s, chain[0])
     for k, sref in enumerate(order):
         require_independent_range(sref.loop, [later.loop for later in order[k + 1 :]])
+    _require_blocks(s, chain[0])
     if all(a is b for a, b in zip(chain, order, strict=True)):
         return
     _require_same_dependences(s, chain, order)

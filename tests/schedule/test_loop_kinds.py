@@ -1,0 +1,308 @@
+"""parallel, vectorize, bind, unroll: iterations at once, where they do not meet."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.schedule.check import check_schedule, rejects
+from tests.schedule.test_split import rowsum, scale
+from tscript.schedule import Schedule
+from tscript.script import tir as T
+from tscript.testing.workloads import batch_matmul, matmul
+
+
+def on(block: str, k: int, method: str, *args: str):
+    return lambda s: getattr(s, method)(s.get_loops(block)[k], *args)
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "shown", "record"),
+    [
+        ("parallel", (), "T.parallel(8)", ["Parallel", ["l1"], [], []]),
+        ("vectorize", (), "T.vectorized(8)", ["Vectorize", ["l1"], [], []]),
+        ("unroll", (), "T.unroll(8)", ["Unroll", ["l1"], [], []]),
+        ("bind", ("threadIdx.x",), 'T.thread_binding(8, thread="threadIdx.x")', ["Bind", ["l1"], ["threadIdx.x"], []]),
+    ],
+)
+def test_a_spatial_loop_may_be_of_any_kind(method: str, args: tuple[str], shown: str, record: list) -> None:
+    sch = check_schedule(rowsum, on("sum", 0, method, *args))
+    assert f"for i in {shown}:" in sch.mod.script()
+    assert sch.trace.as_json()[0][-1] == record
+    given = "".join(f', thread_axis="{a}"' for a in args)
+    assert str(sch.trace).splitlines()[-1] == f"  sch.{method}(loop=l1{given})"
+
+
+def test_a_kind_replaces_the_last_one_and_annotations_stay() -> None:
+    def steps(s: Schedule) -> None:
+        i, _ = s.get_loops("sum")
+        s.annotate(i, "hint", 3)
+        s.bind(i, "blockIdx.x")
+        s.parallel(i)
+
+    text = check_schedule(rowsum, steps).mod.script()
+    assert 'T.parallel(8, annotations={"hint": 3})' in text and "thread_binding" not in text
+
+
+@pytest.mark.parametrize(
+    ("method", "args"), [("parallel", ()), ("vectorize", ()), ("bind", ("blockIdx.x",)), ("bind", ("vthread.x",))]
+)
+def test_a_reduction_is_not_run_at_once(method: str, args: tuple[str]) -> None:
+    error = rejects(
+        rowsum,
+        on("sum", 1, method, *args),
+        "loop `k` cannot be .* accumulate into the same elements through the reduce axis `vk` of block `sum`",
+        ["k", "sum"],
+    )
+    assert "rfactor" in error.hint and "`k`" in error.hint
+    rejects(matmul(2, 2, 4).func, on("C", 2, method, *args), "reduce axis `v_k`", ["k", "C"])
+
+
+def test_a_reduction_split_stays_a_reduction() -> None:
+    def steps(s: Schedule) -> None:
+        s.parallel(s.split(s.get_loops("sum")[1], [3, 4])[0])
+
+    rejects(rowsum, steps, "reduce axis `vk`", ["k_0", "sum"])
+
+
+def test_threads_of_a_group_may_reduce_together() -> None:
+    sch = check_schedule(rowsum, on("sum", 1, "bind", "threadIdx.x"), native=False)
+    assert 'T.thread_binding(12, thread="threadIdx.x")' in sch.mod.script()
+
+
+def test_the_batch_loop_is_parallel_before_and_after_decomposition() -> None:
+    func = batch_matmul(4, 6, 5, 7).func
+
+    def before(s: Schedule) -> None:
+        b, i, j, k = s.get_loops("C")
+        s.parallel(b)
+        s.decompose_reduction("C", k)
+
+    def after(s: Schedule) -> None:
+        b, i, j, k = s.get_loops("C")
+        j0, j1 = s.split(j, [None, 2])
+        s.reorder(b, i, j0, k, j1)
+        s.decompose_reduction("C", k)
+        s.parallel(b)
+        s.vectorize(j1)
+        s.vectorize(s.get_loops("C_init")[-1])
+
+    check_schedule(func, before)
+    text = check_schedule(func, after).mod.script()
+    assert "T.parallel(4)" in text and text.count("T.vectorized(2)") == 2
+
+
+def test_fused_loops_are_told_apart_by_quotient_and_remainder() -> None:
+    def steps(s: Schedule) -> None:
+        i, j, k = s.get_loops("C")
+        i0, i1 = s.split(i, [None, 3])
+        j0, j1 = s.split(j, [None, 4])
+        s.reorder(i0, j0, k, i1, j1)
+        s.decompose_reduction("C", k)
+        s.parallel(s.fuse(i0, j0))
+        s.vectorize(j1)
+
+    check_schedule(matmul(8, 10, 6).func, steps)
+
+
+def test_neighbours_that_are_written_by_another_iteration_are_seen() -> None:
+    @T.prim_func
+    def stencil(A: T.Buffer((10,), "int32"), B: T.Buffer((10,), "int32")):
+        for i in range(1, 9):
+            with T.block("A"):
+                v = T.axis.spatial((1, 9), i)
+                A[v] = v * 3
+            with T.block("B"):
+                v = T.axis.spatial((1, 9), i)
+                B[v] = A[v - 1]
+
+    error = rejects(stencil, on("A", 0, "parallel"), r"block `A` writes `A\[i\]` and block `B` reads `A\[i - 1\]`")
+    found = re.search(r"iterations i = (\d+) and i = (\d+) touch the same element", str(error))
+    assert found is not None and int(found[2]) - int(found[1]) == 1
+
+
+def test_an_update_in_place_may_be_parallel_only_where_it_stays_with_its_element() -> None:
+    @T.prim_func
+    def same(A: T.Buffer((8,), "int32")):
+        for i in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(8, i)
+                A[v] = A[v] + 1
+
+    @T.prim_func
+    def next_one(A: T.Buffer((9,), "int32")):
+        for i in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(8, i)
+                A[v] = A[v + 1] + 1
+
+    @T.prim_func
+    def one(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        for i in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(8, i)
+                A[0] = B[v]
+
+    for method in ("parallel", "vectorize"):
+        check_schedule(same, on("A", 0, method))
+        rejects(next_one, on("A", 0, method), "iterations i = 1 and i = 0 touch the same element", ["i", "A"])
+        rejects(one, on("A", 0, method), r"block `A` writes `A\[0\]`: iterations i = 0 and i = 1", ["i", "A"])
+
+
+def test_windows_that_overlap_may_be_rewritten_with_the_same_values() -> None:
+    @T.prim_func
+    def blur(A: T.Buffer((18,), "int32"), C: T.Buffer((16,), "int32")):
+        B = T.alloc_buffer((18,), "int32")
+        for i in range(4):
+            for a in range(6):
+                with T.block("B"):
+                    v = T.axis.spatial(18, i * 4 + a)
+                    B[v] = A[v] * 2
+            for b in range(4):
+                with T.block("C"):
+                    v = T.axis.spatial(16, i * 4 + b)
+                    C[v] = B[v] + B[v + 1] + B[v + 2]
+
+    check_schedule(blur, on("B", 0, "parallel"))
+
+
+def test_sums_in_a_common_place_are_not_made_at_once() -> None:
+    @T.prim_func
+    def shared(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
+        B = T.alloc_buffer((1,), "int32")
+        for i in range(4):
+            for k in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(1, 0)
+                    vk = T.axis.reduce(8, k)
+                    with T.init():
+                        B[v] = 0
+                    B[v] = B[v] + A[0, vk]
+            with T.block("C"):
+                v = T.axis.spatial(4, i)
+                C[v] = B[0] + A[v, 0]
+
+    error = rejects(shared, on("B", 0, "parallel"), "block `B` writes `B")
+    assert "choose a loop" in error.hint
+
+
+def test_statements_outside_of_blocks_are_seen() -> None:
+    @T.prim_func
+    def loose(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        with T.block("root"):
+            for i in range(8):
+                A[0] = i
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = v
+
+    rejects(loose, on("B", 0, "parallel"), "a statement outside of blocks writes `A")
+
+
+def test_a_scatter_is_as_independent_as_its_axis_declares() -> None:
+    @T.prim_func
+    def scatter(I: T.Buffer((8,), "int32"), A: T.Buffer((16,), "int32")):
+        for i in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(8, i)
+                T.reads(I[v])
+                T.writes(A[0:16])
+                A[(I[v] + 4) % 8 + 8 * 0] = 1
+
+    check_schedule(scatter, on("A", 0, "parallel"))
+
+
+def test_ordered_axes_are_refused() -> None:
+    @T.prim_func
+    def scan(A: T.Buffer((8,), "int32")):
+        for i in range(8):
+            with T.block("A"):
+                v = T.axis.scan(8, i)
+                A[v] = v
+
+    rejects(scan, on("A", 0, "parallel"), "axis `v` of block `A` is Ordered, not spatial", ["i", "A"])
+
+
+def test_nested_parallel_loops_run() -> None:
+    def steps(s: Schedule) -> None:
+        i, j, _ = s.get_loops("C")
+        s.parallel(i)
+        s.parallel(j)
+
+    check_schedule(matmul(4, 5, 6).func, steps)
+
+
+@pytest.mark.parametrize(("extent", "lanes"), [(2, 8), (10, 4), (7, 8), (8, 8), (1, 4)])
+def test_vectors_longer_than_the_loop_are_guarded(extent: int, lanes: int) -> None:
+    @T.prim_func
+    def f(A: T.Buffer((extent,), "float32"), B: T.Buffer((extent,), "float32")):
+        for i in range(extent):
+            with T.block("B"):
+                v = T.axis.spatial(extent, i)
+                B[v] = A[v] * T.float32(2)
+
+    check_schedule(f, lambda s: s.vectorize(s.split(s.get_loops("B")[0], [None, lanes])[1]))
+
+
+def test_nested_vector_loops_of_sizes_that_do_not_divide() -> None:
+    def steps(s: Schedule) -> None:
+        i, j, _ = s.get_loops("C")
+        s.vectorize(s.split(i, [None, 4])[1])
+        s.vectorize(s.split(j, [None, 3])[1])
+
+    check_schedule(matmul(6, 7, 3).func, steps)
+
+
+def test_a_window_split_thrice_beyond_its_extent() -> None:
+    @T.prim_func
+    def window(A: T.Buffer((13,), "int32"), B: T.Buffer((9,), "int32")):
+        for i, k in T.grid(9, 5):
+            with T.block("B"):
+                v, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[v] = 0
+                B[v] = B[v] + A[v + vk]
+
+    def steps(s: Schedule) -> None:
+        i, k = s.get_loops("B")
+        s.split(k, [8, 8, 8])
+        s.vectorize(s.split(i, [None, 8])[1])
+
+    check_schedule(window, steps)
+
+
+def test_symbolic_loops_may_be_parallel() -> None:
+    check_schedule(scale, lambda s: s.parallel(s.split(s.get_loops("B")[0], [None, 32])[0]), sizes={"n": 3})
+
+
+def test_threads_are_named_right_and_once() -> None:
+    rejects(rowsum, on("sum", 0, "bind", "threadIdx.w"), "there is no thread 'threadIdx.w'", [])
+    rejects(rowsum, on("sum", 0, "bind", "thread"), "use threadIdx.x", [])
+    rejects(rowsum, lambda s: s.bind(s.get_loops("sum")[0], 3), "named by a text", error=TypeError)
+
+    def twice(s: Schedule) -> None:
+        i, j, _ = s.get_loops("C")
+        s.bind(i, "threadIdx.x")
+        s.bind(j, "threadIdx.x")
+
+    rejects(matmul(4, 5, 6).func, twice, "loop `i`, which is around or inside it, is bound to it", ["j", "i"])
+
+
+def test_checks_can_be_left_to_the_user() -> None:
+    @T.prim_func
+    def next_one(A: T.Buffer((9,), "int32")):
+        for i in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(8, i)
+                A[v] = A[v + 1] + 1
+
+    sch = Schedule(next_one, enable_check=False)
+    sch.parallel(sch.get_loops("A")[0])
+    assert "T.parallel(8)" in sch.mod.script()
+
+
+def test_loops_are_found_by_name() -> None:
+    sch = check_schedule(rowsum, lambda s: s.parallel("i"))
+    assert "T.parallel(8)" in sch.mod.script()
+    rejects(rowsum, lambda s: s.parallel("x"), "no loop is called 'x'.*\n.*the loops are i, k")

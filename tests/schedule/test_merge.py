@@ -1,0 +1,182 @@
+"""merge: nests that follow one another become one; loop_partition: one loop becomes several in sequence."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.schedule.check import check_schedule, rejects
+from tests.schedule.test_split import rowsum, scale
+from tscript.schedule import Schedule
+from tscript.script import tir as T
+from tscript.testing.workloads import matmul
+
+
+@T.prim_func
+def three(X: T.Buffer((8, 12), "int32"), Z: T.Buffer((8, 12), "int32"), W: T.Buffer((8, 12, 4), "int32")):
+    Y = T.alloc_buffer((8, 12), "int32")
+    for i, j in T.grid(8, 12):
+        with T.block("double"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            Y[vi, vj] = X[vi, vj] * 2
+    for i, j in T.grid(8, 12):
+        with T.block("more"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            Z[vi, vj] = Y[vi, vj] + 1
+    for i, j, k in T.grid(8, 12, 4):
+        with T.block("wide"):
+            vi, vj, vk = T.axis.remap("SSS", [i, j, k])
+            W[vi, vj, vk] = Z[vi, vj] + vk
+
+
+def at(level: int, *blocks: str):
+    return lambda s: s.merge(*[s.get_loops(b)[level] for b in blocks])
+
+
+def test_bodies_run_in_turn_in_the_last_place() -> None:
+    @T.prim_func
+    def expected(X: T.Buffer((8, 12), "int32"), Z: T.Buffer((8, 12), "int32"), W: T.Buffer((8, 12, 4), "int32")):
+        Y = T.alloc_buffer((8, 12), "int32")
+        for i_m, j_m in T.grid(8, 12):
+            with T.block("double"):
+                vi, vj = T.axis.remap("SS", [i_m, j_m])
+                Y[vi, vj] = X[vi, vj] * 2
+            with T.block("more"):
+                vi, vj = T.axis.remap("SS", [i_m, j_m])
+                Z[vi, vj] = Y[vi, vj] + 1
+            for k in range(4):
+                with T.block("wide"):
+                    vi, vj, vk = T.axis.remap("SSS", [i_m, j_m, k])
+                    W[vi, vj, vk] = Z[vi, vj] + vk
+
+    sch = check_schedule(three, at(1, "double", "more", "wide"), expected)
+    assert str(sch.trace).splitlines()[-1] == "  l10 = sch.merge(l2, l5, l8)"
+    assert sch.trace.as_json()[0][-1] == ["Merge", ["l2", "l5", "l8"], [], ["l10"]]
+
+
+def test_outer_loops_only_or_two_of_three_nests() -> None:
+    check_schedule(three, at(0, "double", "more"))
+    check_schedule(three, at(0, "more", "wide"))
+
+
+def test_handles_of_the_blocks_and_of_loops_inside_stay() -> None:
+    sch = Schedule(three)
+    k = sch.get_loops("wide")[2]
+    block = sch.get_block("more")
+    gone = sch.get_loops("double")[0]
+    new = sch.merge(*[sch.get_loops(b)[1] for b in ("double", "more", "wide")])
+    assert sch.get(k).loop_var.name == "k" and sch.get(block).name_hint == "more"
+    assert sch.get(new).loop_var.name == "j_m"
+    with pytest.raises(ValueError, match="merged into i_m, j_m"):
+        sch.get(gone)
+
+
+def test_what_depends_on_other_iterations_is_not_merged() -> None:
+    @T.prim_func
+    def shifted(A: T.Buffer((9,), "int32"), B: T.Buffer((8,), "int32")):
+        for i in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(8, i)
+                A[v] = v
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v + 1]
+
+    rejects(shifted, at(0, "A", "B"), r"`A\[i_m\]` and `A\[i_m \+ 1\]`, so they cannot run in turn", ["i", "i"])
+
+
+def test_what_stands_between_is_not_passed_by_what_it_uses() -> None:
+    rejects(three, at(1, "double", "wide"), "`Y` is used by what stands between loop `i`", ["i"])
+
+
+def test_what_cannot_be_merged_is_refused() -> None:
+    @T.prim_func
+    def uneven(A: T.Buffer((8, 4), "int32"), B: T.Buffer((8, 5), "int32")):
+        for i, j in T.grid(8, 4):
+            with T.block("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = 1
+        for i, j in T.grid(8, 5):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = 1
+
+    rejects(uneven, at(1, "A", "B"), "loop `j` has the extent `4`, but loop `j` has `5`", ["j", "j"])
+    rejects(uneven, lambda s: s.merge(s.get_loops("A")[0], s.get_loops("B")[1]), "differ in depth", ["i", "j"])
+    rejects(uneven, lambda s: s.merge(s.get_loops("A")[0]), "at least two", error=ValueError)
+    rejects(uneven, lambda s: s.merge(*s.get_loops("A")), "is around the others", ["i"])
+    rejects(uneven, lambda s: s.merge(*[s.get_loops("A")[0]] * 2), "more than once", ["i"])
+
+    def noted(s: Schedule) -> None:
+        s.annotate(s.get_loops("A")[0], "hint", 1)
+        at(0, "A", "B")(s)
+
+    rejects(uneven, noted, "has annotations", ["i"])
+
+
+def test_a_loop_is_cut_into_parts_that_follow_one_another() -> None:
+    @T.prim_func
+    def twice(A: T.Buffer((64, 8), "int32"), B: T.Buffer((64, 8), "int32")):
+        for i, j in T.grid(64, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * 2
+
+    @T.prim_func
+    def expected(A: T.Buffer((64, 8), "int32"), B: T.Buffer((64, 8), "int32")):
+        with T.block("root"):
+            with T.block("B_i_common"):
+                T.reads()
+                T.writes()
+                with T.block("B_i0_partition"):
+                    T.reads()
+                    T.writes()
+                    for i0, j in T.grid(60, 8):
+                        with T.block("B_i0"):
+                            vi, vj = T.axis.remap("SS", [i0, j])
+                            T.reads(A[0:60, 0:8])
+                            T.writes(B[0:60, 0:8])
+                            B[vi, vj] = A[vi, vj] * 2
+                with T.block("B_i1_partition"):
+                    T.reads()
+                    T.writes()
+                    for i1 in range(60, 64):
+                        for j in range(8):
+                            with T.block("B_i1"):
+                                vi = T.axis.spatial((60, 64), i1)
+                                vj = T.axis.spatial(8, j)
+                                T.reads(A[60:64, 0:8])
+                                T.writes(B[60:64, 0:8])
+                                B[vi, vj] = A[vi, vj] * 2
+
+    def steps(s: Schedule) -> None:
+        assert [s.get(rv).loop_var.name for rv in s.loop_partition(s.get_loops("B")[0], [60])] == ["i0", "i1"]
+
+    sch = check_schedule(twice, steps, expected)
+    assert (
+        str(sch.trace).splitlines()[-1]
+        == "  l3, l4 = sch.loop_partition(loop=l1, factors=[60], preserve_unit_iters=True)"
+    )
+    assert sch.trace.as_json()[0][-1] == ["LoopPartition", ["l1", 60], [1], ["l3", "l4"]]
+
+
+@pytest.mark.parametrize("factors", [[2, None, 1], [None, 3], [1, 1, 1], [2]])
+@pytest.mark.parametrize("loop", [0, 1, 2])
+def test_parts_of_every_loop_of_a_reduction_compute_the_same(factors: list[int | None], loop: int) -> None:
+    func = matmul(8, 6, 7).func
+    check_schedule(func, lambda s: s.loop_partition(s.get_loops("C")[loop], factors))
+
+
+def test_the_parts_of_a_reduction_start_once() -> None:
+    text = check_schedule(rowsum, lambda s: s.loop_partition(s.get_loops("sum")[1], [4, 4])).mod.script()
+    assert text.count("T.init()") == 1
+
+
+def test_what_cannot_be_cut_is_refused() -> None:
+    part = lambda factors: lambda s: s.loop_partition(s.get_loops("sum")[0], factors)
+    rejects(rowsum, part([4, 4]), "have 8 iterations, which leaves nothing of the 8", ["i"])
+    rejects(rowsum, part([9, None]), "leaves nothing", ["i"])
+    rejects(rowsum, part([None, None]), "only one can be inferred", ["i"])
+    rejects(rowsum, part([0, 4]), "factor 0 of loop `i` is 0", ["i"])
+    rejects(scale, lambda s: s.loop_partition(s.get_loops("B")[0], [4]), "only constant bounds", ["i"])
+    rejects(three, lambda s: s.loop_partition(at(1, "double", "more")(s), [4]), "more than a single block", ["j_m"])
