@@ -27,11 +27,12 @@ from tscript.schedule.primitives import queries, sampling
 from tscript.schedule.primitives import reorder as reorder_
 from tscript.schedule.primitives import reorder_block_iter_var as reorder_block_iter_var_
 from tscript.schedule.primitives import reverse_compute_at as reverse_compute_at_
+from tscript.schedule.primitives import set_scope as set_scope_
 from tscript.schedule.primitives import split as split_
+from tscript.schedule.primitives import storage_align as storage_align_
 from tscript.schedule.primitives import unroll as unroll_
 from tscript.schedule.primitives import vectorize as vectorize_
-from tscript.schedule.primitives import set_scope as set_scope_
-from tscript.schedule.primitives import storage_align as storage_align_
+from tscript.schedule.primitives import compute_inline as compute_inline_
 from tscript.schedule.rv import RV, BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
 
@@ -175,6 +176,7 @@ class Schedule(ScheduleCore):
     cache_write = cache_write_.cache_write
     set_scope = set_scope_.set_scope
     storage_align = storage_align_.storage_align
+    compute_inline = compute_inline_.compute_inline
 
     # The newer spelling.
     get_sblock = queries.get_block
