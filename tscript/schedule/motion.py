@@ -199,6 +199,6 @@ def require_sources_ready(move: Move, solution: Mapping[Var, Interval], sources:
 
 
 __all__ = [
-    "Move", "domain_interval", "inner_bounds", "moves_apart", "place", "position", "prepare", "require_droppable_predicate",
-    "require_sources_ready", "solve", "wanted_regions",
+    "Move", "domain_interval", "inner_bounds", "moves_apart", "place", "position", "prepare",
+    "require_droppable_predicate", "require_sources_ready", "solve", "wanted_regions",
 ]  # fmt: skip

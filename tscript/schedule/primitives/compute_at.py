@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from tscript.arith import Interval
+from tscript.ir.expr import Var
 from tscript.schedule.checks import require_not_output
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import InstructionKind, attr, block, flag, loop
 from tscript.schedule.motion import (
+    Move,
     inner_bounds,
     place,
     prepare,
@@ -16,8 +19,9 @@ from tscript.schedule.motion import (
     wanted_regions,
 )
 from tscript.schedule.primitive import METHODS, primitive
+from tscript.schedule.rewrite import require_removable
 from tscript.schedule.rv import BlockRV, LoopRV
-from tscript.schedule.sref import INLINE_MARK, ROOT_MARK
+from tscript.schedule.sref import INLINE_MARK, ROOT_MARK, StmtSRef
 
 
 @primitive(InstructionKind("ComputeAt", "compute_at", (block(), loop(), flag("preserve_unit_loops"), attr("index"))))
@@ -40,8 +44,15 @@ def compute_at(
     if at is INLINE_MARK:
         METHODS["compute_inline"].function(s, block)
         return
+    move, solution = plan_compute_at(s, target, at)
+    place(move, solution, preserve_unit_loops, index, f"moved under {at.loop.loop_var.name}")
+
+
+def plan_compute_at(s: ScheduleCore, target: StmtSRef, at: StmtSRef) -> tuple[Move, dict[Var, Interval]]:
+    """What the move involves, and which instances each iteration needs; refused where it is not allowed."""
     move = prepare(s, target, at)
     require_not_output(s.state, target, move.root)
+    require_removable(s.state, target, move.root)
     for consumer in move.after:
         if not s.state.is_ancestor(at, consumer):
             refuse(
@@ -53,12 +64,9 @@ def compute_at(
             )
     require_droppable_predicate(move)
     buffers = dict.fromkeys(w.buffer for w in target.block.writes)
-    bounds = inner_bounds(move)
     wanted = wanted_regions(move, move.after, buffers, reads=True)
-    solution = solve(target.block.iter_vars, target.block.writes, wanted, bounds)
+    found = solve(target.block.iter_vars, target.block.writes, wanted, inner_bounds(move))
     # A reduction is done whole wherever it is done.
-    solution = {
-        a.var: solution[a.var] for a in target.block.iter_vars if a.var in solution and a.iter_type == a.DataPar
-    }
+    solution = {a.var: found[a.var] for a in target.block.iter_vars if a.var in found and a.iter_type == a.DataPar}
     require_sources_ready(move, solution, [p for p in move.before if s.state.is_ancestor(at, p)])
-    place(move, solution, preserve_unit_loops, index, f"moved under {at.loop.loop_var.name}")
+    return move, solution

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tscript.ir.construct import const, is_const_int
+from tscript.analysis import detect_regions
+from tscript.ir.construct import const
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, For, ForKind, Stmt, seq
 from tscript.schedule.core import ScheduleCore
@@ -49,9 +50,9 @@ def loop_partition(
         with T.block("B_i1"):
             v = T.axis.spatial((8, 10), i1)
             A = T.Buffer((10,))
-            T.reads(A[8:10])
+            T.reads(A[v])
             B = T.Buffer((10,))
-            T.writes(B[8:10])
+            T.writes(B[v])
             B[v] = A[v] * T.float32(2.0)
     """
     del preserve_unit_iters
@@ -103,7 +104,10 @@ def _only_block(loop: For) -> Block:
 
 
 def _opaque(name: str, body: Stmt) -> BlockRealize:
-    return BlockRealize((), const(True), Block((), (), (), name, body))
+    """A block without axes. It declares what is touched inside, or other blocks could be moved across it."""
+    block = Block((), (), (), name, body)
+    reads, writes = detect_regions(block)
+    return BlockRealize((), const(True), block.replace(reads=reads, writes=writes))
 
 
 def _part(loop: For, k: int, begin: int, length: int) -> For:
@@ -137,8 +141,7 @@ def _narrowed(stmt: Stmt, var: Var, domain: Range, k: int) -> Stmt:
     block = old.replace(
         iter_vars=axes,
         name_hint=f"{old.name_hint}_{var.name}",
-        reads=_widened(reads, axes),
-        writes=_widened(old.writes, axes),
+        reads=reads,
         init=init,
     )
     return stmt.replace(block=block)
@@ -152,18 +155,4 @@ def _as(bound: PrimExpr, axis: IterVar) -> PrimExpr:
 def _same(a: BufferRegion, b: BufferRegion) -> bool:
     return a.buffer is b.buffer and all(
         x.min is y.min and x.extent is y.extent for x, y in zip(a.region, b.region, strict=True)
-    )
-
-
-def _widened(regions: tuple[BufferRegion, ...], axes: tuple[IterVar, ...]) -> tuple[BufferRegion, ...]:
-    """Regions of the whole part, where a subscript is just an axis."""
-    domains = {axis.var: axis.dom for axis in axes if axis.dom is not None}
-    return tuple(
-        r.replace(
-            region=tuple(
-                domains[d.min] if isinstance(d.min, Var) and d.min in domains and is_const_int(d.extent, 1) else d
-                for d in r.region
-            )
-        )
-        for r in regions
     )

@@ -1,0 +1,212 @@
+"""Random schedules: steps with random arguments, most of which are sensible and some of which must be refused."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tscript.schedule import BlockRV, LoopRV, Schedule, ScheduleError
+
+Step = Callable[[Schedule, "RandomSteps"], None]
+
+
+@dataclass
+class RandomSteps:
+    """Draws steps for a schedule. `accepted` and `refused` count them by primitive."""
+
+    rng: random.Random
+    accepted: Counter[str] = field(default_factory=Counter[str])
+    refused: Counter[str] = field(default_factory=Counter[str])
+
+    def run(self, sch: Schedule, steps: int) -> None:
+        """Try `steps` steps. Whatever is raised other than ScheduleError is a fault."""
+        for _ in range(steps):
+            name, step = self.rng.choice(_STEPS)
+            if not hasattr(sch, name):
+                continue
+            before = sch.mod
+            trace_length = len(sch.trace.insts) if sch.trace is not None else 0
+            try:
+                step(sch, self)
+            except ScheduleError as error:
+                self.refused[name] += 1
+                assert error.primitive, f"a refusal by {name} does not name the step"
+                str(error)
+                self._require_untouched(sch, before, name, trace_length)
+            else:
+                self.accepted[name] += 1
+
+    def _require_untouched(self, sch: Schedule, before: Any, name: str, trace_length: int) -> None:
+        now = sch.mod
+        same = all(now.functions.get(v) is f for v, f in before.functions.items())
+        assert same, f"{name} was refused, but changed the program"
+        if sch.trace is not None:
+            added = sch.trace.insts[trace_length:]
+            assert all(i.kind.is_pure for i in added), f"{name} was refused, but is in the trace"
+
+    # -- arguments ------------------------------------------------------------------------------
+
+    def block(self, sch: Schedule) -> BlockRV:
+        """Some block, the root seldom."""
+        name, root = sch.function_root(None)
+        del name
+        blocks = sch.state.blocks_below(root) or [root]
+        choice = self.rng.choice(blocks) if self.rng.random() < 0.98 else root
+        return sch.get_block(choice.block.name_hint)
+
+    def loops(self, sch: Schedule) -> list[LoopRV]:
+        """The loops around some block."""
+        return sch.get_loops(self.block(sch))
+
+    def loop(self, sch: Schedule) -> LoopRV:
+        """Some loop; ScheduleError where there is none."""
+        for _ in range(8):
+            found = self.loops(sch)
+            if found:
+                return self.rng.choice(found)
+        error = ScheduleError("the program has no loops")
+        error.primitive = "random"
+        raise error
+
+    def loop_of_some(self, sch: Schedule, blocks: list[BlockRV]) -> LoopRV:
+        """A loop around one of `blocks`; now and then, or where there are none, any loop."""
+        if blocks and self.rng.random() < 0.9:
+            found = sch.get_loops(self.rng.choice(blocks))
+            if found:
+                return self.rng.choice(found)
+        return self.loop(sch)
+
+    def factors(self) -> list[int | None]:
+        """Factors of a split: one is open most of the time."""
+        count = self.rng.choice([2, 2, 2, 3])
+        found: list[int | None] = [self.rng.choice([1, 2, 2, 3, 4, 5, 8, 16]) for _ in range(count)]
+        if self.rng.random() < 0.8:
+            found[self.rng.randrange(count)] = None
+        return found
+
+
+def _split(sch: Schedule, r: RandomSteps) -> None:
+    sch.split(r.loop(sch), r.factors(), preserve_unit_iters=r.rng.random() < 0.7)
+
+
+def _fuse(sch: Schedule, r: RandomSteps) -> None:
+    loops = r.loops(sch)
+    first = r.rng.randrange(len(loops)) if loops else 0
+    sch.fuse(
+        *(loops[first : first + r.rng.choice([2, 2, 3])] or [r.loop(sch)]), preserve_unit_iters=r.rng.random() < 0.7
+    )
+
+
+def _reorder(sch: Schedule, r: RandomSteps) -> None:
+    loops = r.loops(sch)
+    r.rng.shuffle(loops)
+    sch.reorder(*loops[: r.rng.choice([2, 3, 4])])
+
+
+def _mark(method: str) -> Step:
+    def step(sch: Schedule, r: RandomSteps) -> None:
+        getattr(sch, method)(r.loop(sch))
+
+    return step
+
+
+def _compute_at(sch: Schedule, r: RandomSteps) -> None:
+    block = r.block(sch)
+    loop = r.loop_of_some(sch, sch.get_consumers(block))
+    sch.compute_at(block, loop, preserve_unit_loops=r.rng.random() < 0.4, index=r.rng.choice([-1, -2]))
+
+
+def _reverse_compute_at(sch: Schedule, r: RandomSteps) -> None:
+    block = r.block(sch)
+    loop = r.loop_of_some(sch, sch.get_producers(block))
+    sch.reverse_compute_at(block, loop, preserve_unit_loops=r.rng.random() < 0.4, index=r.rng.choice([-1, -2]))
+
+
+def _decompose_reduction(sch: Schedule, r: RandomSteps) -> None:
+    block = r.block(sch)
+    loops = sch.get_loops(block)
+    sch.decompose_reduction(block, r.rng.choice(loops) if loops else r.loop(sch))
+
+
+def _index(r: RandomSteps) -> int:
+    return r.rng.choice([0, 0, 0, 1])
+
+
+def _cache_read(sch: Schedule, r: RandomSteps) -> None:
+    sch.cache_read(r.block(sch), _index(r), r.rng.choice(["global", "local", "shared"]))
+
+
+def _cache_write(sch: Schedule, r: RandomSteps) -> None:
+    sch.cache_write(r.block(sch), 0, r.rng.choice(["global", "local", "shared"]))
+
+
+def _inline(method: str) -> Step:
+    def step(sch: Schedule, r: RandomSteps) -> None:
+        getattr(sch, method)(r.block(sch))
+
+    return step
+
+
+def _set_scope(sch: Schedule, r: RandomSteps) -> None:
+    sch.set_scope(r.block(sch), 0, r.rng.choice(["local", "shared", "global"]))
+
+
+def _storage_align(sch: Schedule, r: RandomSteps) -> None:
+    sch.storage_align(r.block(sch), 0, r.rng.choice([0, -1]), r.rng.choice([8, 32]), r.rng.choice([0, 1, 4]))
+
+
+def _annotate(sch: Schedule, r: RandomSteps) -> None:
+    sch.annotate(r.loop(sch), "note", r.rng.choice([1, "text", [1, 2]]))
+
+
+def _unit_loop(sch: Schedule, r: RandomSteps) -> None:
+    sch.add_unit_loop(r.block(sch) if r.rng.random() < 0.5 else r.loop(sch))
+
+
+def _iter_order(sch: Schedule, r: RandomSteps) -> None:
+    block = r.block(sch)
+    order = list(range(len(sch.block(block).block.iter_vars)))
+    r.rng.shuffle(order)
+    sch.reorder_block_iter_var(block, order)
+
+
+def _tile(sch: Schedule, r: RandomSteps) -> None:
+    loop = r.loop(sch)
+    n = r.rng.choice([2, 3])
+    sch.split(loop, sch.sample_perfect_tile(loop, n, max_innermost_factor=-1))
+
+
+def _partition(sch: Schedule, r: RandomSteps) -> None:
+    sch.loop_partition(r.loop(sch), [r.rng.randint(1, 4), None])
+
+
+def _merge(sch: Schedule, r: RandomSteps) -> None:
+    sch.merge(r.loop(sch), r.loop(sch))
+
+
+_STEPS: list[tuple[str, Step]] = [
+    *[("split", _split)] * 4,
+    *[("fuse", _fuse)] * 3,
+    *[("reorder", _reorder)] * 3,
+    *[("compute_at", _compute_at)] * 5,
+    *[("reverse_compute_at", _reverse_compute_at)] * 5,
+    *[("decompose_reduction", _decompose_reduction)] * 3,
+    *[("cache_read", _cache_read)] * 2,
+    *[("cache_write", _cache_write)] * 2,
+    *[("compute_inline", _inline("compute_inline"))] * 2,
+    *[("reverse_compute_inline", _inline("reverse_compute_inline"))] * 2,
+    ("parallel", _mark("parallel")),
+    ("vectorize", _mark("vectorize")),
+    ("unroll", _mark("unroll")),
+    ("set_scope", _set_scope),
+    ("storage_align", _storage_align),
+    ("annotate", _annotate),
+    ("add_unit_loop", _unit_loop),
+    ("reorder_block_iter_var", _iter_order),
+    ("sample_perfect_tile", _tile),
+    ("loop_partition", _partition),
+    ("merge", _merge),
+]
