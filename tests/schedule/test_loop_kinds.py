@@ -75,7 +75,7 @@ def test_the_batch_loop_is_parallel_before_and_after_decomposition() -> None:
     func = batch_matmul(4, 6, 5, 7).func
 
     def before(s: Schedule) -> None:
-        b, i, j, k = s.get_loops("C")
+        b, _, _, k = s.get_loops("C")
         s.parallel(b)
         s.decompose_reduction("C", k)
 

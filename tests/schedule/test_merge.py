@@ -125,28 +125,20 @@ def test_a_loop_is_cut_into_parts_that_follow_one_another() -> None:
     @T.prim_func
     def expected(A: T.Buffer((64, 8), "int32"), B: T.Buffer((64, 8), "int32")):
         with T.block("root"):
+            T.reads()
+            T.writes()
             with T.block("B_i_common"):
-                T.reads()
-                T.writes()
                 with T.block("B_i0_partition"):
-                    T.reads()
-                    T.writes()
                     for i0, j in T.grid(60, 8):
                         with T.block("B_i0"):
                             vi, vj = T.axis.remap("SS", [i0, j])
-                            T.reads(A[0:60, 0:8])
-                            T.writes(B[0:60, 0:8])
                             B[vi, vj] = A[vi, vj] * 2
                 with T.block("B_i1_partition"):
-                    T.reads()
-                    T.writes()
                     for i1 in range(60, 64):
                         for j in range(8):
                             with T.block("B_i1"):
                                 vi = T.axis.spatial((60, 64), i1)
                                 vj = T.axis.spatial(8, j)
-                                T.reads(A[60:64, 0:8])
-                                T.writes(B[60:64, 0:8])
                                 B[vi, vj] = A[vi, vj] * 2
 
     def steps(s: Schedule) -> None:

@@ -212,7 +212,7 @@ def test_requests_that_mean_nothing_are_refused() -> None:
 
 def test_samples_that_nothing_uses_are_left_out_of_a_simplified_trace() -> None:
     def steps(s: Schedule) -> None:
-        i, k = s.get_loops("sum")
+        _, k = s.get_loops("sum")
         s.sample_categorical([1, 2], [0.5, 0.5])
         v = s.sample_categorical([2, 3], [0.5, 0.5], decision=0)
         s.split(k, [None, v * 2])

@@ -167,7 +167,7 @@ def test_several_blocks_below_are_all_guarded() -> None:
             with T.block("A"):
                 v = T.axis.spatial(10, i)
                 A[v] = v
-            for j in range(1):
+            for _ in range(1):
                 with T.block("B"):
                     v = T.axis.spatial(10, i)
                     B[v] = A[v] + v

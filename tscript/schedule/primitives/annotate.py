@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -92,7 +92,7 @@ def _require_key(key: str) -> None:
 
 def _value(s: ScheduleCore, given: Any, depth: int) -> tuple[Any, Any]:
     """A value as it is recorded, and as the program holds it."""
-    value: Any = given.item() if isinstance(given, np.generic) else given  # pyright: ignore[reportUnknownMemberType]
+    value = cast("Any", given.item() if isinstance(given, np.generic) else given)  # pyright: ignore[reportUnknownMemberType]
     if isinstance(value, (str, StringImm)):
         text = value if isinstance(value, str) else value.value
         return text, text

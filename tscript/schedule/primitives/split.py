@@ -111,7 +111,7 @@ def checked_factors(factors: Sequence[int | PrimExpr | None]) -> list[int | Prim
 
 def _checked_factor(f: Any) -> int | PrimExpr | None:
     if isinstance(f, (np.integer, IntImm)):
-        return int(f)
+        return int(f)  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(f, bool) or not (f is None or isinstance(f, (int, PrimExpr))):
         raise TypeError(f"a factor is an integer, a sampled integer or None, not {f!r}")
     return f
