@@ -58,8 +58,8 @@ def compute_inline(s: ScheduleCore, block: BlockRV | str) -> None:
     ...             C[v] = B[v] + T.float32(1)
     >>> sch = tscript.tir.Schedule(func)
     >>> sch.compute_inline("B")
-    >>> sch.get(sch.get_block("C")).body
-    C[v] = A[v] * T.float32(2.0) + T.float32(1.0)
+    >>> sch.get(sch.get_block("C")).body.value
+    A[v] * T.float32(2.0) + T.float32(1.0)
     """
     target = s.block(block)  # pyright: ignore[reportArgumentType]
     stmt = target.block
