@@ -33,6 +33,7 @@ from tscript.schedule.primitives import storage_align as storage_align_
 from tscript.schedule.primitives import unroll as unroll_
 from tscript.schedule.primitives import vectorize as vectorize_
 from tscript.schedule.primitives import compute_inline as compute_inline_
+from tscript.schedule.primitives import reverse_compute_inline as reverse_compute_inline_
 from tscript.schedule.rv import RV, BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
 
@@ -177,6 +178,7 @@ class Schedule(ScheduleCore):
     set_scope = set_scope_.set_scope
     storage_align = storage_align_.storage_align
     compute_inline = compute_inline_.compute_inline
+    reverse_compute_inline = reverse_compute_inline_.reverse_compute_inline
 
     # The newer spelling.
     get_sblock = queries.get_block
