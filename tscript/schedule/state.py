@@ -154,7 +154,7 @@ class ScheduleState:
                 target = realize.replace(block=new)
             if isinstance(target, BlockRealize):
                 reuse.setdefault(target.block, sref)
-        chain: list[tuple[StmtSRef, Stmt]] = []
+        chain: list[tuple[StmtSRef, For | BlockRealize]] = []
         body = self._put(sref, target, chain)
         for r in before:
             self.stmt2ref.pop(r.stmt, None) if r.stmt is not None else None
@@ -185,7 +185,7 @@ class ScheduleState:
     def _by_step(self) -> str:
         return f" by step {self.step}" if self.step >= 0 else ""
 
-    def _put(self, sref: StmtSRef, target: Stmt, chain: list[tuple[StmtSRef, Stmt]]) -> Stmt:
+    def _put(self, sref: StmtSRef, target: Stmt, chain: list[tuple[StmtSRef, For | BlockRealize]]) -> Stmt:
         """New forms of everything above `sref`, collected in `chain` from the inside out; the outermost."""
         old: Stmt = self._realizes[sref] if isinstance(sref.stmt, Block) else sref.stmt  # pyright: ignore[reportAssignmentType]
         new = target
@@ -194,23 +194,23 @@ class ScheduleState:
             stmt = at.stmt
             assert stmt is not None
             changed = stmt.replace(body=_swap(stmt.body, old, new))
-            chain.append((at, changed))
             if isinstance(stmt, Block):
                 old = self._realizes[at]
                 new = old.replace(block=changed)
             else:
                 old, new = stmt, changed
+            assert isinstance(new, (For, BlockRealize))
+            chain.append((at, new))
             at = at.parent
         return new
 
-    def _move(self, at: StmtSRef, stmt: Stmt) -> None:
+    def _move(self, at: StmtSRef, new: For | BlockRealize) -> None:
         assert at.stmt is not None
         del self.stmt2ref[at.stmt]
-        if isinstance(stmt, Block):
-            self._realizes[at] = self._realizes[at].replace(block=stmt)
-        assert isinstance(stmt, (For, Block))
-        at.stmt = stmt
-        self.stmt2ref[stmt] = at
+        if isinstance(new, BlockRealize):
+            self._realizes[at] = new
+        at.stmt = new.block if isinstance(new, BlockRealize) else new
+        self.stmt2ref[at.stmt] = at
 
     def _below(self, sref: StmtSRef) -> list[StmtSRef]:
         assert sref.stmt is not None
@@ -317,4 +317,7 @@ class _Swap(Rewriter):
 
 
 def _swap(body: Stmt, old: Stmt, new: Stmt) -> Stmt:
-    return new if body is old else _Swap(old, new).rewrite(body)
+    changed = new if body is old else _Swap(old, new).rewrite(body)
+    if changed is body and old is not new:
+        raise InternalError("a statement to replace is not where its reference says")
+    return changed
