@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tscript.arith import Bound, simplify
+from tscript.arith import Bound, IterMapLevel, iter_map_simplify, simplify
 from tscript.ir import construct as make
 from tscript.ir.dtype import BOOL
-from tscript.ir.expr import IntImm, PrimExpr, Range, Var
-from tscript.ir.functor import Rewriter, substitute
+from tscript.ir.expr import Add, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Range, Var
+from tscript.ir.functor import Rewriter
 from tscript.ir.stmt import Block, BlockRealize, For, Stmt
 from tscript.schedule.sref import StmtSRef
 
@@ -51,24 +51,67 @@ def is_proved(condition: PrimExpr, ranges: Ranges) -> bool:
 def simplify_values(
     values: tuple[PrimExpr, ...], predicate: PrimExpr, ranges: Ranges, preserve_unit_iters: bool
 ) -> tuple[PrimExpr, ...]:
-    """Binding values in their simplest form, where `predicate` holds.
+    """Binding values in their simplest form, where `predicate` holds; as they are where they are no affine map.
 
     Without `preserve_unit_iters`, variables of loops of one iteration are replaced by their only value.
     """
-    if all(_is_simple(v, ranges, preserve_unit_iters) for v in values):
+    if all(_is_simplest(v, predicate, ranges, preserve_unit_iters) for v in values):
         return values
-    if not preserve_unit_iters:
-        units = {v: r.min for v, r in ranges.items() if make.is_const_int(r.extent, 1)}
-        values = tuple(substitute(v, units) for v in values)
-    bounds = bounds_of(ranges)
-    return tuple(simplify(v, bounds) for v in values)
+    made = iter_map_simplify(values, ranges, predicate, IterMapLevel.SURJECTIVE, not preserve_unit_iters)
+    return tuple(make.cast(new, old.dtype) for new, old in zip(made, values, strict=True))
 
 
-def _is_simple(value: PrimExpr, ranges: Ranges, preserve_unit_iters: bool) -> bool:
-    if isinstance(value, Var):
-        known = ranges.get(value)
-        return preserve_unit_iters or known is None or not make.is_const_int(known.extent, 1)
-    return isinstance(value, IntImm)
+def _is_simplest(value: PrimExpr, predicate: PrimExpr, ranges: Ranges, preserve_unit_iters: bool) -> bool:
+    """Whether the form of a value shows that it is its simplest, as that of most is: analysis is left out then.
+
+    It is a sum of digits of different loops, each scale the one after it times the number of its values.
+    """
+    if isinstance(value, IntImm):
+        return True
+    if not isinstance(value, Var) and predicate is not TRUE:
+        return False
+    used: set[Var] = set()
+    scale = 1
+    while True:
+        rest, term = (value.a, value.b) if isinstance(value, Add) else (None, value)
+        if scale != 1:
+            if not (isinstance(term, Mul) and isinstance(term.b, IntImm) and term.b.value == scale):
+                return False
+            term = term.a
+        digit = _digit(term, ranges, preserve_unit_iters)
+        if digit is None or digit[0] in used or (digit[1] == 0 and used):
+            return False
+        if rest is None:
+            return True
+        used.add(digit[0])
+        scale *= digit[1]
+        value = rest
+        if scale < 2:
+            return False
+
+
+def _digit(e: PrimExpr, ranges: Ranges, preserve_unit_iters: bool) -> tuple[Var, int] | None:
+    """The variable and the number of values of `v`, `v // a`, `v % n` or `v % n // a`, if that has no shorter form.
+
+    0 stands for a number of values that is not known, as that of a variable that is no loop.
+    """
+    low, n = 1, 0
+    if isinstance(e, FloorDiv) and isinstance(e.b, IntImm):
+        low, e = e.b.value, e.a
+    if isinstance(e, FloorMod) and isinstance(e.b, IntImm):
+        n, e = e.b.value, e.a
+    if not isinstance(e, Var):
+        return None
+    known = ranges.get(e)
+    plain = low == 1 and n == 0
+    extent = known.extent.value if known is not None and isinstance(known.extent, IntImm) else 0
+    if plain and (extent != 1 or preserve_unit_iters):
+        return e, extent
+    if known is None or extent < 2 or not make.is_const_int(known.min, 0):
+        return None
+    whole = n or extent
+    fits = extent % whole == 0 and (n == 0 or n < extent) and 1 <= low < whole and whole % low == 0
+    return (e, whole // low) if fits else None
 
 
 def simplify_bindings(stmt: Stmt, outer_loops: Ranges, preserve_unit_iters: bool) -> tuple[Stmt, dict[Block, Block]]:
