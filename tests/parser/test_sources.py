@@ -12,6 +12,7 @@ import pytest
 
 from tscript.ir.function import PrimFunc
 from tscript.ir.structural import structural_equal
+from tscript.parser import source
 from tscript.script import from_source
 from tscript.script import tir as T
 from tscript.support.errors import ScriptError
@@ -293,3 +294,10 @@ def test_of_a_very_long_line_only_the_neighbourhood_is_shown() -> None:
     assert len(shown[line]) < 300
     assert shown[line][shown[line + 1].index("^") :].startswith("wrong")
     assert shown[line + 1].count("^") == len("wrong")
+
+
+def test_only_the_latest_texts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_MOST_TEXTS", 3)
+    monkeypatch.setattr(source, "_texts", {})
+    names = [source.register_text(f"# text {k}", "kept") for k in range(6)]
+    assert [bool(linecache.getlines(n)) for n in names] == [False, False, False, True, True, True]

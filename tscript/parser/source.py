@@ -16,6 +16,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
 from tscript.support.errors import ScriptError
+from tscript.support.recursion import on_large_stack
 from tscript.support.span import Span
 
 Definition = ast.FunctionDef | ast.ClassDef
@@ -84,6 +85,13 @@ class Source(Text):
         self.assignments = assignments
 
 
+def _parsed(text: str, file: str) -> ast.Module:
+    try:
+        return ast.parse(text, file)
+    except RecursionError:
+        return on_large_stack(lambda: ast.parse(text, file))
+
+
 def source_of_text(text: str, prefix: str = "tscript") -> Source:
     """The single function or class in `text`, which may be indented as a whole, and `name = value` lines before it.
 
@@ -96,7 +104,7 @@ def source_of_text(text: str, prefix: str = "tscript") -> Source:
     first = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
     indented = first[:1].isspace()
     try:
-        tree = ast.parse("if 1:\n" + text if indented else text, file)
+        tree = _parsed("if 1:\n" + text if indented else text, file)
     except SyntaxError as e:
         raise _syntax_error(file, e, 1 if indented else 0) from None
     except UnicodeEncodeError as e:
@@ -171,7 +179,18 @@ def register_text(text: str, prefix: str) -> str:
     name = f"<{prefix}-{hashlib.sha1(text.encode(errors='replace')).hexdigest()[:10]}>"
     # No modification time: linecache then never looks for a file of that name.
     linecache.cache[name] = (len(text), None, lines_of(text), name)
+    _texts.pop(name, None)
+    _texts[name] = None
+    while len(_texts) > _MOST_TEXTS:
+        # A process that reads programs for days must not keep the text of each; old ones lose their caret lines.
+        oldest = next(iter(_texts), name)
+        _texts.pop(oldest, None)
+        linecache.cache.pop(oldest, None)
     return name
+
+
+_MOST_TEXTS: Final = 4096
+_texts: dict[str, None] = {}
 
 
 def _syntax_error(file: str, e: SyntaxError, shift: int) -> ScriptError:
@@ -267,7 +286,7 @@ def _class_by_search(cls: type) -> Source | None:
     if not lines:
         return None
     try:
-        tree = ast.parse("".join(lines), file)
+        tree = _parsed("".join(lines), file)
     except SyntaxError:
         return None
     found: Source | None = None
@@ -294,7 +313,7 @@ def _definition_at(file: str, lines: list[str], start: int, name: str) -> Source
         end = _next_outer_line(lines, end, indent)
         chosen = header + lines[start - 1 : end]
         try:
-            body = ast.parse("".join(chosen), file).body
+            body = _parsed("".join(chosen), file).body
         except SyntaxError:
             end += 1
             continue
@@ -309,7 +328,7 @@ def _definition_at(file: str, lines: list[str], start: int, name: str) -> Source
 
 def _single_line(file: str, lines: list[str], start: int, name: str, header: list[str]) -> Source | None:
     try:
-        body = ast.parse("".join(header + lines[start - 1 :]), file).body
+        body = _parsed("".join(header + lines[start - 1 :]), file).body
     except SyntaxError:
         return None
     node = body[0].body[0] if header and isinstance(body[0], ast.If) else body[0]
