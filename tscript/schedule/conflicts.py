@@ -6,7 +6,7 @@ by a loop when overlapping elements are only touched in the same iteration of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
@@ -269,30 +269,41 @@ def _reads_memory(e: PrimExpr) -> bool:
 # -- what is harmful ------------------------------------------------------------------------------
 
 
+Touched = Mapping[Buffer, Sequence[tuple[int, Access]]]
+"""The accesses to each buffer with their places in the program."""
+
+
+def touched_by(state: ScheduleState, loop: For) -> Touched:
+    """What a loop touches, less what each of its iterations allocates anew."""
+    visitor = _Loose(state, {})
+    visitor.visit(loop)
+    found: dict[Buffer, list[tuple[int, Access]]] = {}
+    for k, access in enumerate(visitor.found):
+        if access.buffer not in visitor.own:
+            found.setdefault(access.buffer, []).append((k, access))
+    return {b: accesses for b, accesses in found.items() if any(a.is_write for _, a in accesses)}
+
+
 def find_conflict(
     state: ScheduleState,
     loop: StmtSRef,
     *,
     at_once: bool,
-    around: StmtSRef | None = None,
+    within: Touched | None = None,
     private: Callable[[Buffer], bool] | None = None,
 ) -> Conflict | None:
     """Two accesses that forbid other orders of the iterations of a loop, or (`at_once`) running them together.
 
     Left out are accesses that are kept apart; rewriting of the same values; accumulation, which its reduce axes declare
-    to be free in its order; buffers that `private` says each iteration has for itself. The loops from `around`, which
-    is further out in the same nest, are taken to be in different iterations too.
+    to be free in its order; buffers that `private` says each iteration has for itself. `within` is what a loop further
+    out in the same nest touches: the loops from there on are taken to be in different iterations too.
     """
     var = loop.loop.loop_var
     if any(is_const_int(r.loop.extent, 0) for r in state.loops_of(loop)):
         return None
-    by_buffer: dict[Buffer, list[tuple[int, Access]]] = {}
-    visitor = _Loose(state, {})
-    visitor.visit((around or loop).loop)
-    for k, access in enumerate(visitor.found):
-        by_buffer.setdefault(access.buffer, []).append((k, access))
-    for buffer, accesses in by_buffer.items():
-        if buffer in visitor.own or (private is not None and private(buffer)):
+    touched = within if within is not None else touched_by(state, loop.loop)
+    for buffer, accesses in touched.items():
+        if private is not None and private(buffer):
             continue
         for k, w in accesses:
             for j, x in accesses:

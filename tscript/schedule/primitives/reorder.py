@@ -8,7 +8,7 @@ from itertools import pairwise
 from tscript.ir.expr import IterVar
 from tscript.ir.stmt import Stmt
 from tscript.schedule.checks import affine_binding
-from tscript.schedule.conflicts import find_conflict
+from tscript.schedule.conflicts import find_conflict, touched_by
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Role
@@ -99,8 +99,9 @@ def _require_blocks(s: ScheduleCore, top: StmtSRef) -> None:
 
 def _require_same_dependences(s: ScheduleCore, chain: Sequence[StmtSRef], order: Sequence[StmtSRef]) -> None:
     """Refuse to change the order of loops across whose iterations something is passed on."""
+    touched = touched_by(s.state, chain[0].loop)
     carriers = [
-        (r, found) for r in chain if (found := find_conflict(s.state, r, at_once=False, around=chain[0])) is not None
+        (r, found) for r in chain if (found := find_conflict(s.state, r, at_once=False, within=touched)) is not None
     ]
     places = {r: k for k, r in enumerate(order)}
     for (outer, _), (inner, found) in pairwise(carriers):
