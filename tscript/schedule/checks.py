@@ -164,7 +164,7 @@ class _Stores(Visitor):
 
 
 def stores_of(block: Block, init: bool = False) -> list[BufferStore]:
-    """All stores in the body of a block (and in its init, if asked), those of inner blocks included."""
+    """All stores in the body of a block (and in its init, if asked), those of inner blocks and their inits included."""
     visitor = _Stores()
     if init and block.init is not None:
         visitor.visit(block.init)

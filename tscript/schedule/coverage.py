@@ -192,10 +192,25 @@ def written_box(
 ) -> WrittenBox | None:
     """What a block surely writes of a region's buffer while loops run over `domain`; None if that is no box."""
     ranges = bound_region(realize, region)
-    strings: list[DigitString] = []
+    used = variables(*(r.min for r in ranges))
+    idle: dict[Var, PrimExpr] = {v: r.min for v, r in domain.items() if v not in used}
+    narrowed = dict(domain)
     box = WrittenBox([], [], [])
+    limits: list[PrimExpr] = []
+    for condition in conjuncts(realize.predicate):
+        # One instance for each element is enough: a variable that the region is free of may take its first value.
+        part = substitute(condition, idle)
+        short = simplify(part, bounds)
+        if proves(short, bounds):
+            continue
+        box.is_exact = box.is_exact and not mentions(condition, idle)
+        if not mentions(short, domain):
+            box.conditions.append(short)
+        elif not _narrow(short, narrowed):
+            limits.append(part)
+    strings: list[DigitString] = []
     for r in ranges:
-        string = None if mentions(r.extent, domain) else find_digits(r.min, domain)
+        string = None if mentions(r.extent, domain) else find_digits(r.min, narrowed)
         if string is None:
             return None
         step = IntImm(r.extent.dtype, string.scale)
@@ -204,21 +219,28 @@ def written_box(
         strings.append(string)
         box.lows.append([string.base])
         box.highs.append([simplify(string.base + (string.count - 1) * string.scale + r.extent - 1, bounds)])
-    if not are_independent(strings):
+    if not are_independent(strings) or not all(_limits(part, ranges, box, domain) for part in limits):
         return None
-    used = variables(*(r.min for r in ranges))
-    idle: dict[Var, PrimExpr] = {v: r.min for v, r in domain.items() if v not in used}
-    for condition in conjuncts(realize.predicate):
-        # One instance for each element is enough: a variable that the region is free of may take its first value.
-        part = simplify(substitute(condition, idle), bounds)
-        if proves(part, bounds):
-            continue
-        box.is_exact = box.is_exact and not mentions(condition, idle)
-        if not mentions(part, domain):
-            box.conditions.append(part)
-        elif not _limits(part, ranges, box, domain):
-            return None
     return box
+
+
+def _narrow(condition: PrimExpr, domain: dict[Var, Range]) -> bool:
+    """Shorten the range of the only variable that a condition is about; whether it is of that sort."""
+    gap = gap_of(condition)
+    if gap is None or len(gap[0]) != 1:
+        return False
+    ((var, factor),) = gap[0].items()
+    r = domain.get(var) if isinstance(var, Var) else None
+    if r is None or not (isinstance(r.min, IntImm) and isinstance(r.extent, IntImm)):
+        return False
+    low, high = r.min.value, r.min.value + r.extent.value - 1
+    if factor > 0:
+        low = max(low, -(gap[1] // factor))
+    else:
+        high = min(high, gap[1] // -factor)
+    dtype = var.dtype
+    domain[var] = Range.from_min_extent(IntImm(dtype, low), IntImm(dtype, max(high - low + 1, 0)))  # pyright: ignore[reportArgumentType]
+    return True
 
 
 def _limits(condition: PrimExpr, ranges: list[Range], box: WrittenBox, domain: Mapping[Var, Range]) -> bool:
