@@ -7,3 +7,5 @@ import os
 # Workers of pytest-xdist share the cores; a pool of BLAS threads in each would only have them wait for one another.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+
+pytest_plugins = ("round_trips",)

@@ -163,3 +163,11 @@ def test_a_condition_with_a_factor_narrows_to_what_the_variable_can_be(
 def test_a_symbolic_condition_with_a_factor_narrows_when_it_divides() -> None:
     b = block(loop(N, IfThenElse(K * 2 < VI * 2, store(C, K, 0.0))))
     assert form(detect_regions(b)[1]) == form(detect_regions(block(loop(N, IfThenElse(K < VI, store(C, K, 0.0)))))[1])
+
+
+def test_a_block_without_values_is_relaxed_over_its_axes() -> None:
+    v = Var("v")
+    axes = (IterVar(Range(0, 4), v, 0),)
+    regions = [BufferRegion(b, (Range.from_min_extent(v + low, make.convert(1)),)) for b, low in ((A, 4), (C, 0))]
+    inner = Block(axes, (regions[0],), (regions[1],), "inner", store(C, v, A[v + 4]))
+    check(block(inner), [one("A", 4, 4)], [one("C", 0, 4)])

@@ -165,6 +165,22 @@ class _Scan(Visitor):
                 ]
                 self._record(table, region.buffer, [self._range_interval(r) for r in ranges])
 
+    def visit_Block(self, node: Block) -> None:
+        """A block without values for its axes touches what it declares, for all values in their domains."""
+        outside, lets = dict(self.relaxed), dict(self.lets)
+        for axis in node.iter_vars:
+            over = None if axis.dom is None else self._range_interval(axis.dom)
+            if over is None:
+                self.lets[axis.var] = _unknown(axis.var)
+            else:
+                self.relaxed[axis.var] = over
+        for table, regions in ((self.reads, node.reads), (self.writes, node.writes)):
+            for region in regions:
+                self._record(table, region.buffer, [self._range_interval(r) for r in region.region])
+        self.relaxed.clear()
+        self.relaxed.update(outside)
+        self.lets = lets
+
     def visit_Var(self, node: Var) -> None:
         """A pointer that escapes: what it is used for cannot be told."""
         if node in self.buffer_of:
@@ -227,7 +243,7 @@ class _Scan(Visitor):
 
     def _hidden(self, var: Var, body: st.Stmt) -> None:
         """Visit `body` where `var` is unbounded: it is bound to something no interval is known of."""
-        self.lets[var] = ex.Call(var.dtype, ex.Op.get("tir.undef"), ())
+        self.lets[var] = _unknown(var)
         self.visit(body)
         del self.lets[var]
 
@@ -332,6 +348,10 @@ _OPPOSITE: dict[type[ex.CmpExpr], type[ex.CmpExpr]] = {
     ex.NE: ex.EQ,
 }
 _FLIPPED: dict[type[ex.CmpExpr], type[ex.CmpExpr]] = {ex.LT: ex.GT, ex.LE: ex.GE, ex.GT: ex.LT, ex.GE: ex.LE}
+
+
+def _unknown(var: Var) -> PrimExpr:
+    return ex.Call(var.dtype, ex.Op.get("tir.undef"), ())
 
 
 def _tidy(e: PrimExpr) -> PrimExpr:

@@ -24,6 +24,7 @@ USE: Final = 0
 BIND: Final = 1  # a new name, whatever it meant before
 DEFINE: Final = 2  # a buffer is new; a variable in its shape is when it was not met before
 ATTRIBUTE: Final = 3  # a use, inside a mapping: Python numbers stand for constants
+REALIZED: Final = 7  # a use, but for the buffer that the statement below realizes, which is new
 
 FIELD_ORDER: Final[dict[type[Node], tuple[tuple[str, int], ...]]] = {
     ex.Let: (("value", USE), ("var", BIND), ("body", USE)),
@@ -45,6 +46,7 @@ FIELD_ORDER: Final[dict[type[Node], tuple[tuple[str, int], ...]]] = {
         ("dtype", USE), ("extents", USE), ("data", USE), ("buffer_var", BIND), ("annotations", USE), ("body", USE),
     ),
     st.DeclBuffer: (("buffer", DEFINE), ("body", USE)),
+    st.AttrStmt: (("node", REALIZED), ("attr_key", USE), ("value", USE), ("body", USE)),
     st.BufferRealize: (("buffer", DEFINE), ("bounds", USE), ("condition", USE), ("body", USE)),
     st.MatchBufferRegion: (("source", USE), ("buffer", DEFINE)),
     st.Block: (
@@ -73,7 +75,17 @@ def ordered_fields(cls: type[Node]) -> tuple[tuple[str, int], ...]:
 
 def mode_below(node: Node, mode: int, kind: int) -> int:
     """The mode of a field: within an expression in a shape every variable may be new."""
+    if kind == REALIZED:
+        return DEFINE if is_realized_below(node) else USE
     return DEFINE if mode == DEFINE and kind == USE and isinstance(node, PrimExpr) else kind
+
+
+def is_realized_below(node: Node) -> bool:
+    """Whether an attribute tells the storage scope of the buffer that its body realizes.
+
+    The buffer begins to exist there, though it is named before.
+    """
+    return isinstance(node, st.AttrStmt) and isinstance(node.body, st.BufferRealize) and node.node is node.body.buffer
 
 
 def as_constant(value: Any) -> Any:

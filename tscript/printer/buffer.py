@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tscript.ir import construct
 from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
+from tscript.ir.dtype import INT32
 from tscript.ir.expr import BufferLoad, IntImm, PrimExpr, Ramp, Range, Var
 from tscript.ir.functor import post_order_visit
 from tscript.ir.stmt import BufferRegion
@@ -59,11 +60,16 @@ class _Declaration:
 
     def _inline(self, var: Var, text: str) -> bool:
         """Let `text` stand for a variable that only the declaration itself defines."""
-        if self.uses[var] == 1:
+        if self.uses[var] == 1 and (var is self.buffer.data or self._is_implied(var)):
             self.p.alias(var, text, self.frame)
             return True
         self._define_before(var)
         return False
+
+    def _is_implied(self, var: Var) -> bool:
+        """Whether reading the declaration makes a variable just like this one: strides and offset are as the shape."""
+        shape = self.buffer.shape
+        return type(var) is Var and var.dtype is (shape[0].dtype if shape else INT32)
 
     def _text(self, e: PrimExpr, *keys: str | int) -> list[Piece]:
         return [self.p.text([(e, 0, keys)])]
@@ -87,7 +93,8 @@ class _Declaration:
         steps: list[list[Piece]] = []
         for i, e in enumerate(self.buffer.strides):
             if isinstance(e, Var) and self._is_new(e) and self._inline(e, f"{self.name}.strides[{i}]"):
-                steps.append([quoted(e.name)])
+                # The name that the variable gets when the text is read, whatever it is called now.
+                steps.append([quoted(f"{self.name}_s{i}")])
             else:
                 steps.append(self._text(e, "strides", i))
         if steps:
