@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.schedule.check import check_schedule, rejects
 
+from tests.schedule.check import check_schedule, rejects
 from tscript.schedule import Schedule
 from tscript.script import tir as T
 
@@ -79,12 +79,12 @@ def test_a_producer_runs_over_the_row_that_its_consumer_needs() -> None:
     sch = check_schedule(two, lambda s: at(s, "B", 0, "C"))
     text = sch.mod.script()
     assert "for i in range(16):\n            for ax0 in range(16):" in text
-    assert "vi, vj = T.axis.remap(\"SS\", [i, ax0])" in text
+    assert 'vi, vj = T.axis.remap("SS", [i, ax0])' in text
 
 
 def test_at_the_innermost_loop_no_loops_are_left() -> None:
     sch = check_schedule(two, lambda s: at(s, "B", 1, "C"))
-    assert "for i, j in T.grid(16, 16):\n            with T.block(\"B\"):" in sch.mod.script()
+    assert 'for i, j in T.grid(16, 16):\n            with T.block("B"):' in sch.mod.script()
 
 
 def test_unit_loops_are_kept_when_asked() -> None:
@@ -111,7 +111,7 @@ def test_a_tile_that_does_not_divide_is_guarded(factor: int) -> None:
 @pytest.mark.parametrize("factor", [1, 2, 3, 4, 8])
 def test_the_consumer_of_a_reduction_follows_a_tile_of_it(factor: int) -> None:
     def steps(s: Schedule) -> None:
-        i, j, k = s.get_loops("Y")
+        _, j, k = s.get_loops("Y")
         j0, j1 = s.split(j, [None, factor])
         s.reorder(j0, k, j1)
         s.reverse_compute_at("C", j0)

@@ -17,6 +17,7 @@ from tscript.schedule.primitives import bind as bind_
 from tscript.schedule.primitives import cache_read as cache_read_
 from tscript.schedule.primitives import cache_write as cache_write_
 from tscript.schedule.primitives import compute_at as compute_at_
+from tscript.schedule.primitives import compute_inline as compute_inline_
 from tscript.schedule.primitives import decompose_reduction as decompose_reduction_
 from tscript.schedule.primitives import enter_postproc as enter_postproc_
 from tscript.schedule.primitives import fuse as fuse_
@@ -27,13 +28,13 @@ from tscript.schedule.primitives import queries, sampling
 from tscript.schedule.primitives import reorder as reorder_
 from tscript.schedule.primitives import reorder_block_iter_var as reorder_block_iter_var_
 from tscript.schedule.primitives import reverse_compute_at as reverse_compute_at_
+from tscript.schedule.primitives import reverse_compute_inline as reverse_compute_inline_
+from tscript.schedule.primitives import sample_compute_location as sample_compute_location_
 from tscript.schedule.primitives import set_scope as set_scope_
 from tscript.schedule.primitives import split as split_
 from tscript.schedule.primitives import storage_align as storage_align_
 from tscript.schedule.primitives import unroll as unroll_
 from tscript.schedule.primitives import vectorize as vectorize_
-from tscript.schedule.primitives import compute_inline as compute_inline_
-from tscript.schedule.primitives import reverse_compute_inline as reverse_compute_inline_
 from tscript.schedule.rv import RV, BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
 
@@ -155,6 +156,7 @@ class Schedule(ScheduleCore):
     sample_categorical = sampling.sample_categorical
     sample_perfect_tile = sampling.sample_perfect_tile
     sample_partitioned_tile = sampling.sample_partitioned_tile
+    sample_compute_location = sample_compute_location_.sample_compute_location
 
     split = split_.split
     fuse = fuse_.fuse

@@ -31,8 +31,9 @@ from tscript.schedule.inlining import (
 )
 from tscript.schedule.instruction import InstructionKind, block
 from tscript.schedule.primitive import primitive
-from tscript.schedule.rewrite import TrackingRewriter, followed, fresh_copy, remove_stmt, require_removable
+from tscript.schedule.rewrite import BlockReuse, TrackingRewriter, followed, fresh_copy, remove_stmt, require_removable
 from tscript.schedule.rv import BlockRV
+from tscript.schedule.sref import StmtSRef
 
 
 @primitive(InstructionKind("ComputeInline", "compute_inline", (block(),)))
@@ -61,7 +62,12 @@ def compute_inline(s: ScheduleCore, block: BlockRV | str) -> None:
     >>> sch.get(sch.get_block("C")).body.value
     A[v] * T.float32(2.0) + T.float32(1.0)
     """
-    target = s.block(block)  # pyright: ignore[reportArgumentType]
+    root, new, reuse = plan_compute_inline(s, s.block(block))  # pyright: ignore[reportArgumentType]
+    s.state.replace(root, new, reuse, "inlined")
+
+
+def plan_compute_inline(s: ScheduleCore, target: StmtSRef) -> tuple[StmtSRef, Block, BlockReuse]:
+    """The block around, as it is after inlining, and what becomes of its blocks; refused where that is not allowed."""
     stmt = target.block
     root = require_scope_root(s.state, target)
     if stmt.init is not None:
@@ -85,7 +91,7 @@ def compute_inline(s: ScheduleCore, block: BlockRV | str) -> None:
         body=inliner.rewrite(remaining.body),
         alloc_buffers=tuple(b for b in remaining.alloc_buffers if b is not buffer),
     )
-    s.state.replace(root, new, followed(reuse, inliner.block_reuse), "inlined")
+    return root, new, followed(reuse, inliner.block_reuse)
 
 
 def _stored(stmt: Block) -> tuple[BufferStore, list[DigitString]]:
