@@ -129,7 +129,7 @@ def test_rule_is_well_written(kind, rule):
 
 WEIGHTS = {
     ex.Mul: (1, 1, 2), ex.FloorDiv: (1, 3, 2), ex.FloorMod: (1, 3, 2), ex.Div: (1, 3, 2), ex.Mod: (1, 3, 2),
-    ex.Not: (1, 3), ex.Select: (4, 1, 1, 1), ex.GT: (2, 1, 1), ex.GE: (2, 1, 1),
+    ex.Not: (1, 3), ex.Select: (4, 3, 1, 1), ex.GT: (2, 1, 1), ex.GE: (2, 1, 1),
 }  # fmt: skip
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar
+from typing import NamedTuple
 
 from tscript.arith.const_bound import Bound
 from tscript.arith.context import Context
@@ -28,15 +27,14 @@ class ProofStrength(IntEnum):
     SYMBOLIC_BOUND = 1
 
 
-@dataclass(frozen=True)
-class ConstIntBound:
+class ConstIntBound(NamedTuple):
     """Constant bounds, both inclusive; `POS_INF` and `NEG_INF` stand for none."""
 
     min_value: int | float
     max_value: int | float
 
-    POS_INF: ClassVar[float] = math.inf
-    NEG_INF: ClassVar[float] = -math.inf
+    POS_INF = math.inf
+    NEG_INF = -math.inf
 
     @staticmethod
     def of(bound: Bound) -> ConstIntBound:
@@ -90,7 +88,7 @@ class Analyzer:
         ctx.values.pop(var, None)
         ctx.bounds.pop(var, None)
         ctx.residues.pop(var, None)
-        if any(var in f[0] for f in ctx.facts):
+        if ctx.facts:
             ctx.facts = [f for f in ctx.facts if var not in f[0]]
         ctx.forget_derived()
         if isinstance(value, Range):
@@ -127,7 +125,9 @@ class Analyzer:
         if first_bound.low is not None and last_bound.high is not None and first_bound.low > last_bound.high:
             # The range is empty: any bound would do, one that holds no value would not.
             last_bound = first_bound
-        ctx.set_bound(var, Bound(first_bound.low, last_bound.high))
+        ctx.bounds[var] = Bound(first_bound.low, last_bound.high)
+        if not start[0] and not last[0]:
+            return
         me: LinearForm = ({var: 1}, 0)
         if start[0]:
             ctx.facts.append(plus(me, start, -1))
@@ -174,7 +174,9 @@ class Analyzer:
 
         `steps` is accepted for the sake of callers that count passes; the result is always a fixed point.
         """
-        e = make.convert(expr)
+        e = expr if isinstance(expr, PrimExpr) else make.convert(expr)
+        if isinstance(e, IntImm):
+            return e
         found = self._context.simplified.get(e)
         return found if found is not None else Simplifier(self._context, budget=self._budget).rewrite(e)
 

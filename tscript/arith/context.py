@@ -7,58 +7,66 @@ least zero when its interval is, or when it is a known form, scaled, plus someth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from tscript.arith.const_bound import Bound, const_bound
-from tscript.arith.forms import form_of, is_index, plus, scaled
+from tscript.arith.forms import any_below, form_of, is_index, plus, scaled
 from tscript.arith.modular import ModularSet, meet, modular_set
 from tscript.ir import expr as ex
+from tscript.ir.base import Node
 from tscript.ir.expr import IntImm, PrimExpr, Var
-from tscript.ir.functor import pre_order_visit
 from tscript.ir.linear import LinearForm
 
 _FACT_LIMIT = 64
 
 
-@dataclass
 class Context:
-    """Facts, and what was derived from them so far."""
+    """Facts, and what was derived from them so far.
 
-    bounds: dict[Var, Bound] = field(default_factory=dict[Var, Bound])
-    values: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
-    residues: dict[Var, ModularSet] = field(default_factory=dict[Var, ModularSet])
-    known: dict[PrimExpr, Bound] = field(default_factory=dict[PrimExpr, Bound])
-    """Bounds of expressions that are no variables."""
-    facts: list[LinearForm] = field(default_factory=list[LinearForm])
-    """Forms that are at least zero."""
-    truths: dict[PrimExpr, bool] = field(default_factory=dict[PrimExpr, bool])
-    """Conditions in normal form whose truth is known."""
-    simplified: dict[PrimExpr, PrimExpr] = field(default_factory=dict[PrimExpr, PrimExpr])
-    _bound_memo: dict[PrimExpr, Bound] = field(default_factory=dict[PrimExpr, Bound])
-    _residue_memo: dict[PrimExpr, ModularSet] = field(default_factory=dict[PrimExpr, ModularSet])
+    `known` has bounds of expressions that are no variables, `facts` forms that are at least zero, `truths`
+    conditions in normal form whose truth is known.
+    """
+
+    __slots__ = (
+        "_bound_memo", "_residue_memo", "bounds", "facts", "known", "residues", "simplified", "truths", "values",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.bounds: dict[Var, Bound] = {}
+        self.values: dict[Var, PrimExpr] = {}
+        self.residues: dict[Var, ModularSet] = {}
+        self.known: dict[PrimExpr, Bound] = {}
+        self.facts: list[LinearForm] = []
+        self.truths: dict[PrimExpr, bool] = {}
+        self.simplified: dict[PrimExpr, PrimExpr] = {}
+        self._bound_memo: dict[PrimExpr, Bound] = {}
+        self._residue_memo: dict[PrimExpr, ModularSet] = {}
 
     @staticmethod
     def of_bounds(bounds: Mapping[Var, Bound]) -> Context:
         """A context that knows constant bounds only."""
-        return Context(bounds=dict(bounds))
+        made = Context()
+        made.bounds = dict(bounds)
+        return made
 
     def inner(self) -> Context:
         """A context that knows the same and can learn more."""
-        return Context(
-            bounds=dict(self.bounds),
-            values=dict(self.values),
-            residues=dict(self.residues),
-            known=dict(self.known),
-            facts=list(self.facts),
-            truths=dict(self.truths),
-            _bound_memo=dict(self.known),
-        )
+        made = Context()
+        made.bounds = dict(self.bounds)
+        made.values = dict(self.values)
+        made.residues = dict(self.residues)
+        made.known = dict(self.known)
+        made.facts = list(self.facts)
+        made.truths = dict(self.truths)
+        made._bound_memo = dict(self.known)
+        return made
 
     def forget_derived(self) -> None:
         """Drop what was derived, after a fact changed."""
-        self.simplified = {}
+        if self.simplified:
+            self.simplified = {}
         self._bound_memo = dict(self.known)
-        self._residue_memo = {}
+        if self._residue_memo:
+            self._residue_memo = {}
 
     # -- answers ----------------------------------------------------------------------------------
 
@@ -264,15 +272,10 @@ def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
 
 def is_pure_index(e: PrimExpr) -> bool:
     """Whether the value of `e` depends on variables alone: no memory is read, nothing is called that may change."""
-    pure = True
+    return not any_below(e, _may_change)
 
-    def look(n: object) -> bool:
-        nonlocal pure
-        if isinstance(n, (ex.BufferLoad, ex.ProducerLoad, ex.Reduce)):
-            pure = False
-        elif isinstance(n, ex.Call) and not (isinstance(n.op, ex.Op) and n.op.name in _OF_VALUES):
-            pure = False
-        return pure
 
-    pre_order_visit(e, look)
-    return pure
+def _may_change(n: Node) -> bool:
+    if isinstance(n, ex.Call):
+        return not (isinstance(n.op, ex.Op) and n.op.name in _OF_VALUES)
+    return isinstance(n, (ex.BufferLoad, ex.ProducerLoad, ex.Reduce))

@@ -7,9 +7,12 @@ then a positive constant, then what is taken off, a negative constant last.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
+from tscript.ir.base import Node
 from tscript.ir.dtype import DataType
-from tscript.ir.expr import Add, IntImm, Mul, PrimExpr, Sub
+from tscript.ir.expr import Add, IntImm, Mul, PrimExpr, Sub, Var
+from tscript.ir.functor import children
 from tscript.ir.linear import LinearForm, from_linear, linear_form
 
 _SUMS = (Add, Sub, Mul)
@@ -28,6 +31,28 @@ def form_of(e: PrimExpr) -> LinearForm:
     if not isinstance(e, _SUMS):
         return {e: 1}, 0
     return linear_form(e)
+
+
+def any_below(e: PrimExpr, test: Callable[[Node], bool]) -> bool:
+    """Whether `test` holds for `e` or a node below it; each node is looked at once."""
+    seen: set[Node] = {e}
+    stack: list[Node] = [e]
+    while stack:
+        n = stack.pop()
+        if test(n):
+            return True
+        for c in children(n):
+            if c not in seen:
+                seen.add(c)
+                stack.append(c)
+    return False
+
+
+def mentions(e: PrimExpr, variables: Mapping[Var, object]) -> bool:
+    """Whether one of `variables` occurs in `e`."""
+    if isinstance(e, Var):
+        return e in variables
+    return not isinstance(e, IntImm) and any_below(e, lambda n: isinstance(n, Var) and n in variables)
 
 
 def plus(a: LinearForm, b: LinearForm, scale: int = 1) -> LinearForm:

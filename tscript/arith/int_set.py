@@ -7,15 +7,14 @@ value, and exactly those for sums of constant multiples of distinct variables wi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from tscript.arith.analyzer import Analyzer
-from tscript.arith.forms import form_of, from_form, is_index, plus, scaled
+from tscript.arith.forms import form_of, from_form, is_index, mentions, plus, scaled
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
 from tscript.ir.expr import ExprLike, IntImm, PrimExpr, Range, Var
-from tscript.ir.functor import pre_order_visit
 
 
 class IntSet:
@@ -57,7 +56,7 @@ class IntSet:
         return NOTHING
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class IntervalSet(IntSet):
     """All integers from `min_value` to `max_value`, both included; None leaves an end open.
 
@@ -117,13 +116,13 @@ def as_set(value: SetLike) -> IntervalSet:
     return IntSet.from_range(value) if isinstance(value, Range) else value
 
 
-@dataclass
 class SetEvaluator:
     """Evaluates expressions over sets of variables. `analyzer` knows about all other variables."""
 
-    relaxed: Mapping[Var, IntervalSet]
-    analyzer: Analyzer = field(default_factory=Analyzer)
-    depth: int = 64
+    def __init__(self, relaxed: Mapping[Var, IntervalSet], analyzer: Analyzer | None = None) -> None:
+        self.relaxed = relaxed
+        self.analyzer = Analyzer() if analyzer is None else analyzer
+        self.depth = 64
 
     def of(self, e: PrimExpr) -> IntervalSet:
         """The set that `e` runs through while the relaxed variables run through theirs."""
@@ -131,17 +130,12 @@ class SetEvaluator:
             return IntervalSet(e, e)
         rule = _RULES.get(type(e))
         if rule is None or self.depth <= 0:
-            return self.by_constants(e)
+            return EVERYTHING
         self.depth -= 1
         try:
-            found = rule(self, e)
+            return rule(self, e)
         finally:
             self.depth += 1
-        return self.by_constants(e) if found.is_everything() else found
-
-    def by_constants(self, e: PrimExpr) -> IntervalSet:
-        """What bounds of the type and of relaxed variables say where no rule does."""
-        return EVERYTHING
 
     def simple(self, e: PrimExpr) -> PrimExpr:
         """A simpler form of an end."""
@@ -164,21 +158,6 @@ class SetEvaluator:
     def no_less(self, a: PrimExpr, b: PrimExpr) -> bool:
         """Whether `a >= b` is certain."""
         return self.analyzer.context.is_nonneg(form_of(self.simple(make.sub(a, b))))
-
-
-def mentions(e: PrimExpr, variables: Mapping[Var, object]) -> bool:
-    """Whether one of `variables` occurs in `e`."""
-    if isinstance(e, Var):
-        return e in variables
-    found = False
-
-    def look(n: object) -> bool:
-        nonlocal found
-        found = found or (isinstance(n, Var) and n in variables)
-        return not found
-
-    pre_order_visit(e, look)
-    return found
 
 
 def _variable(s: SetEvaluator, e: PrimExpr) -> IntervalSet:

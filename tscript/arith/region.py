@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tscript.arith.analyzer import Analyzer
-from tscript.arith.int_set import NOTHING, IntervalSet, as_set, eval_set, mentions
+from tscript.arith.forms import mentions
+from tscript.arith.int_set import NOTHING, IntervalSet, as_set, eval_set
 from tscript.arith.iter_map.detect import bound_analyzer, detect_iter_map
 from tscript.arith.iter_map.model import IterMapLevel, IterSumExpr
 from tscript.ir import construct as make

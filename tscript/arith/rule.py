@@ -16,8 +16,7 @@ import ast
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tscript.arith.context import Context
 from tscript.arith.forms import form_of, is_index, plus
@@ -27,8 +26,7 @@ from tscript.ir.dtype import BOOL
 from tscript.ir.expr import IntImm, PrimExpr
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """`before` may be replaced by `after` where `when` holds."""
 
     before: str
@@ -36,8 +34,7 @@ class Rule:
     when: str = ""
 
 
-@dataclass(frozen=True)
-class Name:
+class Name(NamedTuple):
     """A wildcard."""
 
     name: str
@@ -53,15 +50,13 @@ class Name:
         return self.name[0] in "pq"
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(NamedTuple):
     """An integer, or True or False."""
 
     value: int | bool
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """An operator applied to patterns."""
 
     kind: type[PrimExpr]
@@ -152,8 +147,7 @@ def variants(p: Pattern) -> Iterator[Pattern]:
 Matcher = Callable[[Any, Context], PrimExpr | None]
 
 
-@dataclass(frozen=True)
-class CompiledVariant:
+class CompiledVariant(NamedTuple):
     """A matcher, with the classes that the root's operands must have (None: any)."""
 
     rule: Rule
@@ -169,16 +163,18 @@ _BUILDERS: Final[dict[type[PrimExpr], Callable[..., PrimExpr]]] = {
 }  # fmt: skip
 
 
-@dataclass
 class _Writer:
-    """Writes the source of one matcher."""
+    """Writes the source of one matcher.
 
-    lines: list[str] = field(default_factory=list[str])
-    bound: dict[str, str] = field(default_factory=dict[str, str])
-    count: int = 0
-    typed: str | None = None
-    """Where an operand of the arithmetic in the pattern is found: constants take its type."""
-    arithmetic: bool = False
+    `typed` says where an operand of the arithmetic in the pattern is found: constants take its type.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.bound: dict[str, str] = {}
+        self.count = 0
+        self.typed: str | None = None
+        self.arithmetic = False
 
     def require(self, condition: str) -> None:
         self.lines.append(f"if not ({condition}): return None")

@@ -25,7 +25,10 @@ from tscript.ir.functor import Rewriter, children
 from tscript.ir.linear import LinearForm
 
 STEP_BUDGET: Final = 20_000
+_LEAVES: Final = (Var, IntImm, ex.FloatImm, ex.StringImm)
 _NESTED_CONDITIONS: Final = 8
+_CONTEXT_COST: Final = 64
+"""Steps that learning a condition is worth."""
 _JOINED_CONDITIONS: Final = 24
 
 
@@ -76,6 +79,10 @@ class Simplifier(Rewriter):
             if e in memo:
                 stack.pop()
                 continue
+            if isinstance(e, _LEAVES):
+                memo[e] = self._leaf(e)
+                stack.pop()
+                continue
             new = waiting.get(e)
             if new is None:
                 todo = [x for x in self._operands(e, forms) if x not in memo]
@@ -95,6 +102,15 @@ class Simplifier(Rewriter):
             memo[e] = new if done is None else done
             stack.pop()
         return memo[root]
+
+    def _leaf(self, e: PrimExpr) -> PrimExpr:
+        if isinstance(e, Var):
+            value = self.ctx.values.get(e)
+            if value is not None:
+                return value
+            if e.dtype.is_bool and e in self.ctx.truths:
+                return TRUE if self.ctx.truths[e] else FALSE
+        return e
 
     def _operands(self, e: PrimExpr, forms: dict[PrimExpr, LinearForm]) -> list[PrimExpr]:
         if isinstance(e, ex.BinaryExpr):
@@ -129,8 +145,6 @@ class Simplifier(Rewriter):
             return self._root(e, (a, b))
         if self._is_choice(e):
             return self._choice(e)
-        if isinstance(e, Var):
-            return self.ctx.values.get(e, e)
         made = self._rebuild(e, memo)
         handler = _OTHERS.get(type(made))
         return made if handler is None else self._noted(made, handler(self, made))
@@ -299,11 +313,11 @@ class Simplifier(Rewriter):
         return self._noted(made, self._rule(made, (condition, then, otherwise)))
 
     def _under(self, condition: PrimExpr, branch: PrimExpr) -> PrimExpr:
-        if isinstance(branch, (IntImm, Var, ex.FloatImm)):
-            return self._rewrite_expr(branch) if isinstance(branch, Var) else branch
+        if isinstance(branch, _LEAVES) and not (isinstance(branch, Var) and branch.dtype.is_bool):
+            return self._leaf(branch)
         if self._nesting >= _NESTED_CONDITIONS or self._budget <= 0:
             return branch
-        self._budget -= 1
+        self._budget -= _CONTEXT_COST
         inner = self.ctx.inner()
         inner.add_condition(condition)
         nested = Simplifier(inner, rules=self._rules, forms=self._forms, budget=self._budget, nesting=self._nesting + 1)

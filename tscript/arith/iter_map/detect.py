@@ -87,6 +87,8 @@ def _narrowed(
 ) -> tuple[Mapping[Var, Range], list[IterBound]]:
     """Ranges of the iterators after bounds of single ones, and the bounds of sums."""
     ranges = input_iters
+    if isinstance(predicate, IntImm) and predicate.value:
+        return ranges, []
     while True:
         single = {v: r.min for v, r in ranges.items() if is_int(analyzer.simplify(r.extent), 1)}
         predicate = substitute(predicate, single) if single else predicate

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from tscript.arith.analyzer import Analyzer
 from tscript.arith.context import conjuncts
+from tscript.arith.forms import mentions
 from tscript.arith.iter_map.check import SplitUses, ordered_splits
 from tscript.arith.iter_map.detect import bound_analyzer, detect_iter_map
 from tscript.arith.iter_map.factors import Factors, is_int
 from tscript.arith.iter_map.model import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr, variables_of
-from tscript.arith.iter_map.predicate import uses_any
 from tscript.ir import construct as make
 from tscript.ir.dtype import BOOL
 from tscript.ir.expr import ExprLike, IntImm, PrimExpr, Range, Var
@@ -96,9 +96,9 @@ def _divided_condition(
     for part in conjuncts(predicate):
         if analyzer.can_prove(part):
             continue
-        if not uses_any(part, inner):
+        if not mentions(part, inner):
             of_outer = make.and_(of_outer, part)
-        elif not uses_any(part, outer):
+        elif not mentions(part, outer):
             of_inner = make.and_(of_inner, part)
         else:
             return None

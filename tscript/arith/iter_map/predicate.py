@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tscript.arith.analyzer import Analyzer
 from tscript.arith.context import conjuncts
-from tscript.arith.forms import form_of, from_form, is_index, plus, scaled
+from tscript.arith.forms import form_of, from_form, is_index, mentions, plus, scaled
 from tscript.arith.iter_map.rewriter import NotAffine
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
@@ -38,21 +38,9 @@ def bounds_in(predicate: PrimExpr, input_iters: Mapping[Var, Range], analyzer: A
             if not part.value:
                 raise NotAffine("the predicate never holds")
             continue
-        if uses_any(part, input_iters):
+        if mentions(part, input_iters):
             found += _bounds(part, input_iters)
     return sorted(found, key=lambda b: b.size)
-
-
-def uses_any(e: PrimExpr, variables: Mapping[Var, object]) -> bool:
-    """Whether one of `variables` occurs in `e`."""
-    found = False
-
-    def visit(n: object) -> None:
-        nonlocal found
-        found = found or (isinstance(n, Var) and n in variables)
-
-    post_order_visit(e, visit)
-    return found
 
 
 def _bounds(part: PrimExpr, input_iters: Mapping[Var, Range]) -> list[IterBound]:
@@ -60,7 +48,7 @@ def _bounds(part: PrimExpr, input_iters: Mapping[Var, Range]) -> list[IterBound]
         raise NotAffine(f"`{part}` is no bound of a sum of iterators")
     dtype = part.a.dtype
     terms, constant = plus(form_of(part.a), form_of(part.b), -1)
-    mine = {t: c for t, c in terms.items() if uses_any(t, input_iters)}
+    mine = {t: c for t, c in terms.items() if mentions(t, input_iters)}
     rest: LinearForm = ({t: c for t, c in terms.items() if t not in mine}, constant)
     # part says: mine + rest < 0, <= 0 or == 0.
     negative = all(c < 0 for c in mine.values())
