@@ -8,4 +8,4 @@ import os
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-pytest_plugins = ("round_trips",)
+pytest_plugins = ("tests.round_trips",)
