@@ -99,7 +99,9 @@ class _Solver:
         if not value.is_single_point() or value.min_value is None or term is not self.var:
             return NOTHING
         scale = IntImm(term.dtype, abs(factor))
-        if abs(factor) != 1 and not self.sets.analyzer.can_prove(make.compare(ex.EQ, make.floormod(value.min_value, scale), 0)):
+        if abs(factor) != 1 and not self.sets.analyzer.can_prove(
+            make.compare(ex.EQ, make.floormod(value.min_value, scale), 0)
+        ):
             return NOTHING
         point = self._simple(make.floordiv(value.min_value, scale))
         return IntervalSet(point, point)

@@ -44,9 +44,7 @@ class _Touched(Visitor):
         return Range.from_min_extent(self.evaluator.simple(dom.min), self.evaluator.simple(dom.extent))
 
     def _touch(self, indices: tuple[PrimExpr, ...]) -> None:
-        self.sets = [
-            join(s, self.evaluator.of(i), self.evaluator) for s, i in zip(self.sets, indices, strict=True)
-        ]
+        self.sets = [join(s, self.evaluator.of(i), self.evaluator) for s, i in zip(self.sets, indices, strict=True)]
 
     def _range(self, dom: Range) -> IntervalSet:
         low = self.evaluator.of(dom.min).min_value

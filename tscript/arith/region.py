@@ -41,7 +41,9 @@ def estimate_region_strict_bound(
     return result
 
 
-def _touched(index: IterSumExpr, extent: PrimExpr, analyzer: Analyzer, var_dom: Mapping[Var, Range]) -> IntervalSet | None:
+def _touched(
+    index: IterSumExpr, extent: PrimExpr, analyzer: Analyzer, var_dom: Mapping[Var, Range]
+) -> IntervalSet | None:
     """What `extent` values from each value of `index` on cover, if they leave no gap."""
     if mentions(extent, var_dom):
         return None
