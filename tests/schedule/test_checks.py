@@ -216,6 +216,8 @@ READ = "C[vi, vj] = B[vi, vj]"
         (("j in range(8)", "j", ""), ("j in range(12)", "j", "j < 8")),
         (("j in range(12)", "j", "n < 3"), ("j in range(12)", "j", "n < 3")),
         (("j in range(12)", "j", "2 <= j"), ("j in range(10)", "j + 2", "")),
+        (("j in range(12)", "11 - j", ""), ("j in range(12)", "j", "")),
+        (("j0, j1 in T.grid(3, 4)", "j0 * 4 + 3 - j1", ""), ("j in range(12)", "j", "")),
     ],
 )
 def test_reads_that_are_covered(producer: tuple[str, str, str], consumer: tuple[str, str, str]):
@@ -231,6 +233,7 @@ def test_reads_that_are_covered(producer: tuple[str, str, str], consumer: tuple[
         (("j in range(12)", "j", "j < 11"), ("j in range(12)", "j", "")),
         (("j in range(12)", "j", "1 <= j"), ("j in range(12)", "j", "")),
         (("j in range(12)", "j", "n < 3"), ("j in range(12)", "j", "")),
+        (("j in range(12)", "12 - j", ""), ("j in range(12)", "j", "")),
         (("j in range(12)", "j", "n < 3"), ("j in range(12)", "j", "n < 4")),
         (("j in range(6)", "j * 2", ""), ("j in range(12)", "j", "")),
         (("j in range(12)", "j // 2", ""), ("j in range(12)", "j", "")),

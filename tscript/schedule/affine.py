@@ -39,8 +39,11 @@ class DigitString:
     whole: Var | None = None
 
 
-def find_digits(expr: PrimExpr, domain: Mapping[Var, Range]) -> DigitString | None:
-    """`expr` as a compact string of digits of the variables of `domain`; other variables count as constants."""
+def find_digits(expr: PrimExpr, domain: Mapping[Var, Range], as_set: bool = False) -> DigitString | None:
+    """`expr` as a compact string of digits of the variables of `domain`; other variables count as constants.
+
+    With `as_set`, only the values that `expr` takes matter, not where it takes which: then loops may run backwards.
+    """
     bounds = range_bounds(domain)
     expr = simplify(expr, bounds)
     terms, constant = linear_form(expr)
@@ -51,22 +54,27 @@ def find_digits(expr: PrimExpr, domain: Mapping[Var, Range]) -> DigitString | No
         if not mentions(term, domain):
             base = base + term * factor
             continue
-        if factor <= 0:
+        if factor < 0 and not as_set:
             return None
         if isinstance(term, Var):
             start = domain[term].min
             if mentions(start, domain) or mentions(domain[term].extent, domain):
                 return None
             base = base + start * factor
+            extent = domain[term].extent
             if _extent(domain[term]) is None:
                 if whole is not None:
                     return None
-                whole = term, factor
+                whole = term, abs(factor)
+                base = base + (extent - 1) * factor if factor < 0 else base
                 continue
         found = _term_digits(term, domain)
         if found is None:
             return None
-        digits += [(d, s * factor) for d, s in found if d.extent != 1]
+        for d, s in found:
+            if d.extent != 1:
+                digits.append((d, s * abs(factor)))
+                base = base + s * factor * (d.extent - 1) if factor < 0 else base
     digits.sort(key=lambda item: item[1])
     reach = scale = digits[0][1] if digits else whole[1] if whole is not None else 1
     for d, s in digits:

@@ -210,7 +210,7 @@ def written_box(
             limits.append(part)
     strings: list[DigitString] = []
     for r in ranges:
-        string = None if mentions(r.extent, domain) else find_digits(r.min, narrowed)
+        string = None if mentions(r.extent, domain) else find_digits(r.min, narrowed, as_set=True)
         if string is None:
             return None
         step = IntImm(r.extent.dtype, string.scale)
