@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tscript.arith import Bound, const_bound, simplify
-from tscript.ir.expr import GE, GT, LE, LT, And, IntImm, IterVar, PrimExpr, Range, Var
+from tscript.ir.expr import GE, GT, LE, LT, And, Call, IntImm, IterVar, Op, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit
 from tscript.ir.linear import LinearForm, difference, from_linear
 from tscript.ir.stmt import Block, BlockRealize, For
@@ -98,13 +98,15 @@ def axes_using(realize: BlockRealize, var: Var) -> list[IterVar]:
 
 
 def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    """The parts that `and` joins, in order; none for the constant True."""
+    """The parts that `and` joins, in order; none for the constant True. What is marked as likely counts as it is."""
     found: list[PrimExpr] = []
     stack = [condition]
     while stack:
         e = stack.pop()
         if isinstance(e, And):
             stack += [e.b, e.a]
+        elif isinstance(e, Call) and isinstance(e.op, Op) and e.op.name == "tir.likely":
+            stack.append(e.args[0])
         elif not (isinstance(e, IntImm) and e.value):
             found.append(e)
     return found
