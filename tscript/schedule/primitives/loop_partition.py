@@ -8,14 +8,17 @@ from tscript.analysis import detect_regions
 from tscript.ir.construct import const
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, For, ForKind, Stmt, seq
+from tscript.schedule.checks import affine_binding
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Outputs, Role, flag, loop
 from tscript.schedule.loop_checks import require_loop, require_plain
 from tscript.schedule.primitive import primitive
 from tscript.schedule.primitives.split import checked_factors, require_factors
-from tscript.schedule.rewrite import fresh_copy
+from tscript.schedule.rewrite import TrackingRewriter, followed, fresh_copy, replace_stmts
 from tscript.schedule.rv import LoopRV
+from tscript.schedule.sref import StmtSRef
+from tscript.schedule.symbols import axes_using
 
 _KIND = InstructionKind(
     "LoopPartition",
@@ -63,18 +66,21 @@ def loop_partition(
     if not (isinstance(old.min, IntImm) and isinstance(old.extent, IntImm)):
         refuse(f"{{0}} runs over [{old.min}, {old.min + old.extent}); only constant bounds can be cut into parts", old)
     lengths = _lengths(old, old.extent.value, [None if f is None else s.integer(f) for f in given])
-    name = _only_block(old).name_hint
+    block = _only_block(old)
+    continues = _goes_on(s, s.state.stmt2ref[block], old.loop_var)
+    name = block.name_hint
     parts: list[Stmt] = []
     loops: list[For] = []
     begin = old.min.value
     for k, length in enumerate(lengths):
-        part = _part(old, k, begin, length)
+        part = _part(old, k, begin, length, continues and k > 0)
         loops.append(part)
         parts.append(_opaque(f"{name}_{old.loop_var.name}{k}_partition", part))
         begin += length
     common = _opaque(f"{name}_{old.loop_var.name}_common", seq(*parts))
     names = ", ".join(part.loop_var.name for part in loops)
-    s.state.replace(sref, common, {}, f"partitioned into {names}")
+    place, stmt, reuse = _declared_around(s, sref, common, block if continues else None)
+    s.state.replace(place, stmt, reuse, f"partitioned into {names}")
     s.record_as(factors=given)
     return [s.loop_of(part) for part in loops]
 
@@ -110,18 +116,66 @@ def _opaque(name: str, body: Stmt) -> BlockRealize:
     return BlockRealize((), const(True), block.replace(reads=reads, writes=writes))
 
 
-def _part(loop: For, k: int, begin: int, length: int) -> For:
+def _goes_on(s: ScheduleCore, block: StmtSRef, var: Var) -> bool:
+    """Whether the parts share one accumulation, so that only the first may set its initial value."""
+    stmt = block.block
+    if stmt.init is None or not any(
+        a.iter_type == IterVar.CommReduce for a in axes_using(s.state.realize_of(block), var)
+    ):
+        return False
+    if not affine_binding(s.state, block):
+        refuse("the axes of {0} are not bound to an affine map of its loops, so where it starts is not known", stmt)
+    return True
+
+
+def _declared_around(
+    s: ScheduleCore, loop: StmtSRef, new: Stmt, accumulating: Block | None
+) -> tuple[StmtSRef, Stmt, dict[Block, Block]]:
+    """What to put where: `new` for the loop, or a block around it that has to declare that it reads what it sums up."""
+    if accumulating is None:
+        return loop, new, {}
+    summed = dict.fromkeys(w.buffer for w in accumulating.writes)
+    changes: dict[Block, Block] = {}
+    place = loop
+    at = s.state.scope_root(loop)
+    while at is not None and at.parent is not None:
+        old = at.block
+        missing = [w for w in old.writes if w.buffer in summed and not any(r.buffer is w.buffer for r in old.reads)]
+        if missing:
+            place = at
+            changes[old] = old.replace(reads=(*missing, *old.reads))
+        at = s.state.scope_root(at)
+    if place is loop:
+        return loop, new, {}
+    made, reuse = replace_stmts(place.block, {loop.loop: new})
+    widened = _Declaring({reuse.get(old, old): changed.reads for old, changed in changes.items()})
+    done = widened.rewrite(made)
+    return place, done, followed(reuse, widened.block_reuse)
+
+
+class _Declaring(TrackingRewriter):
+    def __init__(self, reads: dict[Block, tuple[BufferRegion, ...]]) -> None:
+        super().__init__()
+        self.reads = reads
+
+    def rewrite_Block(self, node: Block) -> Block:
+        """The block with the reads that it is given."""
+        body = self.rewrite(node.body)
+        return node.replace(body=body, reads=self.reads.get(node, node.reads))
+
+
+def _part(loop: For, k: int, begin: int, length: int, goes_on: bool) -> For:
     """The loop over one part, with a copy of what it holds."""
     dtype = loop.loop_var.dtype
     var = loop.loop_var.copy_with(name=f"{loop.loop_var.name}{k}")
     domain = Range.from_min_extent(IntImm(dtype, begin), IntImm(dtype, length))
     body = fresh_copy(loop.body, known={loop.loop_var: var})
-    return For(var, domain.min, domain.extent, ForKind.SERIAL, _narrowed(body, var, domain, k))
+    return For(var, domain.min, domain.extent, ForKind.SERIAL, _narrowed(body, var, domain, goes_on))
 
 
-def _narrowed(stmt: Stmt, var: Var, domain: Range, k: int) -> Stmt:
+def _narrowed(stmt: Stmt, var: Var, domain: Range, goes_on: bool) -> Stmt:
     if isinstance(stmt, For):
-        return stmt.replace(body=_narrowed(stmt.body, var, domain, k))
+        return stmt.replace(body=_narrowed(stmt.body, var, domain, goes_on))
     assert isinstance(stmt, BlockRealize)
     old = stmt.block
     axes = tuple(
@@ -131,11 +185,7 @@ def _narrowed(stmt: Stmt, var: Var, domain: Range, k: int) -> Stmt:
         for axis, value in zip(old.iter_vars, stmt.iter_values, strict=True)
     )
     reads, init = old.reads, old.init
-    continues = init is not None and any(
-        axis.iter_type == IterVar.CommReduce and value is var
-        for axis, value in zip(old.iter_vars, stmt.iter_values, strict=True)
-    )
-    if continues and k:
+    if goes_on:
         # The first part has set the initial value, and later ones go on from what they find.
         init, reads = None, (*(w for w in old.writes if not any(_same(w, r) for r in reads)), *reads)
     block = old.replace(
