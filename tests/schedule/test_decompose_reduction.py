@@ -347,3 +347,26 @@ def test_a_block_that_is_no_reduction_is_refused_with_the_reason():
                 Y[vi] = Y[vi] + X[vi, vk]
 
     rejects(func, lambda s: s.decompose_reduction("sum", s.get_loops("sum")[0]), "depend on a reduce axis", ["sum"])
+
+
+def test_inside_the_split_loop_of_a_consumer_init_and_update_share_the_guard():
+    @T.prim_func
+    def func(X: T.Buffer((101, 5), "float32"), Z: T.Buffer((101,), "float32")):
+        Y = T.alloc_buffer((101,))
+        for i, k in T.grid(101, 5):
+            with T.block("sum"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    Y[vi] = T.float32(0)
+                Y[vi] = Y[vi] + X[vi, vk]
+        for i in range(101):
+            with T.block("copy"):
+                v = T.axis.spatial(101, i)
+                Z[v] = Y[v]
+
+    def steps(s: Schedule) -> None:
+        outer, _ = s.split(s.get_loops("copy")[0], [None, 100])
+        s.compute_at("sum", outer)
+        s.decompose_reduction("sum", s.get_loops("sum")[-1])
+
+    check_schedule(func, steps)

@@ -311,3 +311,19 @@ def test_subscripts_that_differ_or_lose_an_axis_and_partial_loops_are_refused():
                 C[v] = B[v]
 
     rejects(guarded, inline_c, "guarded by `i < n`", ["C"])
+
+
+def test_instances_that_read_nothing_are_not_lost():
+    @T.prim_func
+    def pad(A: T.Buffer((16,), "float32"), C: T.Buffer((20,), "float32")):
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v]
+        for i in range(20):
+            with T.block("C"):
+                v = T.axis.spatial(20, i)
+                C[v] = T.if_then_else(v >= 2 and v < 18, B[v - 2], T.float32(7))
+
+    rejects(pad, inline_c, "outside of `B`", ["C"])

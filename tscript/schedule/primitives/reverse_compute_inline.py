@@ -37,7 +37,7 @@ from tscript.schedule.rewrite import followed, remove_stmt, replace_stmts, requi
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.scope import DepKind
 from tscript.schedule.sref import StmtSRef
-from tscript.schedule.symbols import axis_ranges, conjuncts, loop_ranges, outer_bounds, proves
+from tscript.schedule.symbols import axis_ranges, conjuncts, loop_ranges, no_less, outer_bounds, proves
 
 
 @primitive(InstructionKind("ReverseComputeInline", "reverse_compute_inline", (block(),)))
@@ -87,6 +87,10 @@ def reverse_compute_inline(s: ScheduleCore, block: BlockRV | str) -> None:
     if strings is None:
         shown = ", ".join(str(i) for i in indices)
         refuse(f"the subscripts in `{buffer.name}[{shown}]` do not determine the axes of {{0}}", stmt)
+    for string, size in zip(strings, buffer.shape, strict=True):
+        last = make.sub(make.add(string.base, make.cast(string.count, string.base.dtype)), 1)
+        if not (no_less(string.base, _zero(string.base), {}) and no_less(make.sub(size, 1), last, {})):
+            refuse(f"{{0}} has instances that read outside of `{buffer.name}`, for which nothing is produced", stmt)
     for part in (store.value, *store.indices):
         require_closed(s.state, target, root, part)
     gone = require_removable(s.state, target, root)
@@ -162,7 +166,7 @@ def _require_all_instances(s: ScheduleCore, target: StmtSRef) -> None:
 
 
 def _same(a: PrimExpr, b: PrimExpr) -> bool:
-    return a is b or Analyzer().simplify(make.sub(a, make.cast(b, a.dtype))) is IntImm(a.dtype, 0)
+    return a is b or Analyzer().simplify(make.sub(a, make.cast(b, a.dtype))) is _zero(a)
 
 
 def _subscripts(value: PrimExpr, buffer: Buffer, stmt: Block) -> tuple[PrimExpr, ...]:
@@ -274,3 +278,7 @@ class _ReplaceLoad(Rewriter):
         if node.buffer is self.buffer:
             return self.value
         return node.replace(indices=tuple(self.rewrite(i) for i in node.indices))
+
+
+def _zero(like: PrimExpr) -> PrimExpr:
+    return IntImm(like.dtype, 0)
