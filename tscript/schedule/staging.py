@@ -349,6 +349,20 @@ def with_stage(
     return new, {**outer, **reuse}
 
 
+def uses_loops_around(state: ScheduleState, root: StmtSRef, exprs: Sequence[PrimExpr]) -> bool:
+    """Whether expressions mention loops outside a block, as those below a block without axes may.
+
+    Blocks below can take these as bindings, but their bodies cannot use them.
+    """
+    outer: dict[Var, None] = {}
+    at = root.parent
+    while at is not None:
+        if isinstance(at.stmt, For):
+            outer[at.stmt.loop_var] = None
+        at = at.parent
+    return any(mentions(e, outer) for e in exprs)
+
+
 def require_same_layout(blocks: Sequence[StmtSRef], buffer: Buffer, compact: bool) -> None:
     """Refuse blocks that use the pointer of a buffer whose layout would change with the cache."""
     for b in blocks:

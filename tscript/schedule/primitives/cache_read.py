@@ -24,6 +24,7 @@ from tscript.schedule.staging import (
     declared_region,
     place_between,
     require_same_layout,
+    uses_loops_around,
     whole_region,
     with_stage,
     written_region,
@@ -95,7 +96,8 @@ def cache_read(
     writer = writers[0] if writers else None
     consumers = _consumers(s, root, target, buffer, writer, given)
     location, region = _plan(s, root, buffer, writer, consumers, scope)
-    compact = location.loop is None and not region.is_whole(buffer)
+    around = uses_loops_around(s.state, root, region.starts)
+    compact = location.loop is None and not region.is_whole(buffer) and not around
     require_same_layout(consumers, buffer, compact)
     cache = cache_of(buffer, scope, region.extents if compact else None)
     bounds = outer_bounds(s.state, writer if writer is not None else consumers[0])

@@ -23,6 +23,7 @@ from tscript.schedule.staging import (
     copy_stage,
     place_between,
     require_same_layout,
+    uses_loops_around,
     whole_region,
     with_stage,
     written_region,
@@ -99,7 +100,8 @@ def cache_write(
             "not known to be a box under conditions on it",
             target.block,
         )
-    compact = location.loop is None and region.is_exact and not region.is_whole(buffer)
+    around = uses_loops_around(s.state, root, region.starts)
+    compact = location.loop is None and region.is_exact and not region.is_whole(buffer) and not around
     require_same_layout([target, *given], buffer, compact)
     cache = cache_of(buffer, scope, region.extents if compact else None)
     bounds = outer_bounds(s.state, target)
