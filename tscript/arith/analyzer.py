@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import NamedTuple
 
 from tscript.arith.const_bound import Bound
 from tscript.arith.context import Context
-from tscript.arith.forms import form_of, is_index, plus
+from tscript.arith.forms import form_of, is_index, plus, scaled
 from tscript.arith.modular import ModularSet
 from tscript.arith.polynomial import expanded
 from tscript.arith.simplify import STEP_BUDGET, Simplifier
@@ -79,8 +79,8 @@ class Analyzer:
     ) -> None:
         """Note that `var` runs over a range, or is the same as an expression.
 
-        A range of one value counts as that value, unless `keep_trivial`. Raises ValueError for a variable bound before, unless
-        `allow_override`.
+        A range of one value counts as that value, unless `keep_trivial`. Raises ValueError for a variable
+        bound before, unless `allow_override`.
         """
         ctx = self._context
         if not allow_override and (var in ctx.values or var in ctx.bounds):
@@ -150,7 +150,7 @@ class Analyzer:
             ctx.narrow(var, bound.low, bound.high)
 
     @contextmanager
-    def constraint_scope(self, condition: ExprLike) -> Iterator[None]:
+    def constraint_scope(self, condition: ExprLike) -> Generator[None, None, None]:
         """Inside, `condition` holds. Parts of it that read memory are passed over: a store may undo them.
 
         >>> analyzer, n = Analyzer(), Var("n")
@@ -228,7 +228,7 @@ class Analyzer:
                 gap = plus(form_of(e.a), form_of(e.b), -1)
                 if not expanded(gap)[0]:
                     return expanded(gap)[1] == 0
-                return self._is_nonneg(gap, strength) and self._is_nonneg(({t: -c for t, c in gap[0].items()}, -gap[1]), strength)  # fmt: skip
+                return self._is_nonneg(gap, strength) and self._is_nonneg(scaled(gap, -1), strength)
             case _:
                 return False
 

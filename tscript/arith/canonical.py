@@ -25,6 +25,7 @@ from tscript.ir.linear import LinearForm
 
 Split = tuple[PrimExpr, int, int | None]
 """`source % upper // lower`."""
+NOTHING: LinearForm = ({}, 0)
 
 
 def positive_constant(e: PrimExpr) -> int | None:
@@ -151,7 +152,7 @@ def canonical_floordiv(numerator: LinearForm, divisor: int, dtype: DataType, ctx
         b = ctx.form_bound(rest)
         if b.low is not None and b.high is not None and b.low // divisor == b.high // divisor:
             quotient = plus(quotient, ({}, b.low // divisor))
-            rest = ({}, 0)
+            rest = NOTHING
             break
         common = math.gcd(content(rest), divisor)
         if common > 1:
@@ -228,7 +229,7 @@ def canonical_floormod(numerator: LinearForm, divisor: int, dtype: DataType, ctx
         b = ctx.form_bound(rest)
         if b.low is not None and b.high is not None and b.low // divisor == b.high // divisor:
             outside = plus(outside, plus(rest, ({}, -(b.low // divisor) * divisor)), factor)
-            rest = ({}, 0)
+            rest = NOTHING
             break
         reduced = _reduced(rest, divisor)
         if reduced != rest:
@@ -246,7 +247,7 @@ def canonical_floormod(numerator: LinearForm, divisor: int, dtype: DataType, ctx
             known = _known_rest(rest, divisor, ctx)
             if known is not None:
                 outside = plus(outside, ({}, known), factor)
-                rest = ({}, 0)
+                rest = NOTHING
             break
         rest, low, common = carried
         outside = plus(outside, low, factor)

@@ -21,7 +21,10 @@ class IntConstraints:
 
 @dataclass(frozen=True, eq=False)
 class IntConstraintsTransform:
-    """A system and an equivalent one: `src_to_dst` gives old variables in terms of new ones, `dst_to_src` the reverse."""
+    """A system and an equivalent one.
+
+    `src_to_dst` gives old variables in terms of new ones, `dst_to_src` the reverse.
+    """
 
     src: IntConstraints
     dst: IntConstraints
@@ -31,7 +34,7 @@ class IntConstraintsTransform:
 
 @dataclass(frozen=True, eq=False)
 class IntGroupBounds:
-    """`lower <= coef * v`, `coef * v == equal` and `coef * v <= upper` for a variable `v`, for each of the expressions."""
+    """Bounds of a variable `v`: `lower <= coef * v`, `coef * v == equal` and `coef * v <= upper` for each of them."""
 
     coef: int
     lower: tuple[PrimExpr, ...]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 from tscript.ir.base import Node
 from tscript.ir.dtype import DataType
@@ -86,6 +87,6 @@ def from_form(form: LinearForm, dtype: DataType) -> PrimExpr:
     terms, constant = form
     if len(terms) > 1:
         factors = list(terms.values())
-        if any(a < b for a, b in zip(factors, factors[1:], strict=False)):
+        if any(a < b for a, b in pairwise(factors)):
             terms = dict(sorted(terms.items(), key=lambda item: -item[1]))
     return from_linear((terms, constant), dtype)

@@ -102,7 +102,9 @@ class IntervalSet(IntSet):
     def __repr__(self) -> str:
         if self.is_empty:
             return "IntSet.nothing()"
-        return f"IntervalSet[{'-inf' if self.min_value is None else self.min_value}, {'+inf' if self.max_value is None else self.max_value}]"  # fmt: skip
+        low = "-inf" if self.min_value is None else str(self.min_value)
+        high = "+inf" if self.max_value is None else str(self.max_value)
+        return f"IntervalSet[{low}, {high}]"
 
 
 EVERYTHING: Final = IntervalSet(None, None)

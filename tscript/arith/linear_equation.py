@@ -84,9 +84,9 @@ def detect_clip_bound(
         if isinstance(part, ex.LT):
             gap = gap[0], gap[1] + 1
         found = [t for t in gap[0] if mentions(t, wanted)]
-        if len(found) != 1 or not isinstance(found[0], Var) or abs(gap[0][found[0]]) != 1:
+        v = found[0] if len(found) == 1 else None
+        if not isinstance(v, Var) or abs(gap[0][v]) != 1:
             return []
-        (v,) = found
         rest = {t: c for t, c in gap[0].items() if t is not v}, gap[1]
         # v + rest <= 0, or -v + rest <= 0.
         above = gap[0][v] > 0

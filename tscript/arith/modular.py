@@ -44,7 +44,7 @@ def modular_set(expr: PrimExpr, residues: Residues, memo: dict[PrimExpr, Modular
             continue
         rule = _RULES.get(type(e)) if is_index(e) else None
         if rule is None:
-            memo[e] = ModularSet(0, e.value) if isinstance(e, ex.IntImm) else residues.get(e, ANY_INTEGER) if isinstance(e, Var) else ANY_INTEGER  # fmt: skip
+            memo[e] = _leaf(e, residues)
             continue
         operands, combine = rule
         parts = operands(e)
@@ -54,6 +54,12 @@ def modular_set(expr: PrimExpr, residues: Residues, memo: dict[PrimExpr, Modular
         else:
             memo[e] = combine(*[memo[p] for p in parts])
     return memo[expr]
+
+
+def _leaf(e: PrimExpr, residues: Residues) -> ModularSet:
+    if isinstance(e, ex.IntImm):
+        return ModularSet(0, e.value)
+    return residues.get(e, ANY_INTEGER) if isinstance(e, Var) else ANY_INTEGER
 
 
 def joined(a: ModularSet, b: ModularSet) -> ModularSet:

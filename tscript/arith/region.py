@@ -70,7 +70,7 @@ def _is_false(e: PrimExpr) -> bool:
 def estimate_region_lower_bound(
     region: Region, var_dom: Mapping[Var, Range], predicate: ExprLike = True, analyzer: Analyzer | None = None
 ) -> list[IntervalSet] | None:
-    """A set for each dimension all of whose values are touched; nothing for a dimension about which too little is known.
+    """For each dimension a set all of whose values are touched, or nothing where too little is known.
 
     None where nothing is known about any dimension.
     """

@@ -16,6 +16,7 @@ import ast
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from tscript.arith.context import Context
@@ -159,7 +160,7 @@ _BUILDERS: Final[dict[type[PrimExpr], Callable[..., PrimExpr]]] = {
     ex.Add: make.add, ex.Sub: make.sub, ex.Mul: make.mul, ex.FloorDiv: make.floordiv, ex.FloorMod: make.floormod,
     ex.Min: make.min_, ex.Max: make.max_, ex.Div: make.truncdiv, ex.Mod: make.truncmod, ex.And: make.and_,
     ex.Or: make.or_, ex.Not: make.not_, ex.Select: ex.Select,
-    **{kind: lambda a, b, kind=kind: make.compare(kind, a, b) for kind in (ex.EQ, ex.NE, ex.LT, ex.LE, ex.GT, ex.GE)},
+    **{kind: partial(make.compare, kind) for kind in (ex.EQ, ex.NE, ex.LT, ex.LE, ex.GT, ex.GE)},
 }  # fmt: skip
 
 

@@ -209,7 +209,8 @@ class Simplifier(Rewriter):
 
     # -- normal forms, by class -------------------------------------------------------------------
 
-    def _product(self, e: Any) -> PrimExpr | None:
+    def form_product(self, e: Any) -> PrimExpr | None:
+        """A constant factor goes to the outside."""
         if not is_index(e):
             return None
         for x, y in ((e.a, e.b), (e.b, e.a)):
@@ -223,17 +224,20 @@ class Simplifier(Rewriter):
                 return canonical_sum(scaled(form_of(y), form[1]) if form[1] else ({}, 0), e.dtype)
         return None
 
-    def _floordiv(self, e: Any) -> PrimExpr | None:
+    def form_floordiv(self, e: Any) -> PrimExpr | None:
+        """Quotients by constants above zero."""
         if isinstance(e.b, IntImm) and e.b.value > 0 and is_index(e):
             return canonical_floordiv(form_of(e.a), e.b.value, e.dtype, self.ctx)
         return None
 
-    def _floormod(self, e: Any) -> PrimExpr | None:
+    def form_floormod(self, e: Any) -> PrimExpr | None:
+        """Remainders of constants above zero."""
         if isinstance(e.b, IntImm) and e.b.value > 0 and is_index(e):
             return canonical_floormod(form_of(e.a), e.b.value, e.dtype, self.ctx)
         return None
 
-    def _trunc(self, e: Any) -> PrimExpr | None:
+    def form_trunc(self, e: Any) -> PrimExpr | None:
+        """Division that rounds toward zero, where both roundings agree."""
         if not (isinstance(e.b, IntImm) and e.b.value > 0 and is_index(e)):
             return None
         low = self.ctx.form_bound(form_of(e.a)).low
@@ -241,10 +245,11 @@ class Simplifier(Rewriter):
             return None
         # From zero up both roundings agree.
         floor = (ex.FloorDiv if isinstance(e, ex.Div) else ex.FloorMod)(e.a, e.b)
-        new = self._floordiv(floor) if isinstance(e, ex.Div) else self._floormod(floor)
+        new = self.form_floordiv(floor) if isinstance(e, ex.Div) else self.form_floormod(floor)
         return None if new is None or new is floor else new
 
-    def _extremum(self, e: Any) -> PrimExpr | None:
+    def form_extremum(self, e: Any) -> PrimExpr | None:
+        """Operands whose order is known; constants on the right."""
         if not is_index(e):
             return None
         gap = plus(form_of(e.a), form_of(e.b), -1)
@@ -256,15 +261,17 @@ class Simplifier(Rewriter):
         # A constant stands on the right.
         return type(e)(e.b, e.a) if isinstance(e.a, IntImm) else None
 
-    def _comparison(self, e: Any) -> PrimExpr | None:
+    def form_comparison(self, e: Any) -> PrimExpr | None:
+        """The normal form of a comparison."""
         return canonical_comparison(e, self.ctx) if is_index(e.a) else None
 
-    def _joined(self, e: Any) -> PrimExpr | None:
+    def form_joined(self, e: Any) -> PrimExpr | None:
         """`and` and `or`: conditions that others decide or imply go."""
         is_and = isinstance(e, ex.And)
         if isinstance(e.a, IntImm) or isinstance(e.b, IntImm):
             return (make.and_ if is_and else make.or_)(e.a, e.b)
-        parts = _flat(e, type(e))
+        kind: type[ex.LogicExpr] = ex.And if is_and else ex.Or
+        parts = _flat(e, kind)
         if len(parts) > _JOINED_CONDITIONS:
             return None
         kept: list[PrimExpr] = []
@@ -277,7 +284,7 @@ class Simplifier(Rewriter):
                 kept.append(part)
         made = kept[0]
         for part in kept[1:]:
-            made = type(e)(made, part)
+            made = kind(made, part)
         return made
 
     def _makes_needless(self, part: PrimExpr, other: PrimExpr, is_and: bool) -> bool:
@@ -327,7 +334,8 @@ class Simplifier(Rewriter):
 
     # -- others -----------------------------------------------------------------------------------
 
-    def _not(self, e: Any) -> PrimExpr | None:
+    def form_not(self, e: Any) -> PrimExpr | None:
+        """Negation, by the opposite comparison."""
         if isinstance(e.a, IntImm):
             return make.not_(e.a)
         truth = self.ctx.truths.get(e.a)
@@ -337,12 +345,14 @@ class Simplifier(Rewriter):
             return negated(e.a)
         return self._rule(e, (e.a,))
 
-    def _cast(self, e: Any) -> PrimExpr | None:
+    def form_cast(self, e: Any) -> PrimExpr | None:
+        """Casts of constants and to the same type."""
         if e.value.dtype is e.dtype:
             return e.value
         return make.cast(e.value, e.dtype) if isinstance(e.value, (IntImm, ex.FloatImm)) else None
 
-    def _call(self, e: Any) -> PrimExpr | None:
+    def form_call(self, e: Any) -> PrimExpr | None:
+        """`likely` of a constant."""
         if isinstance(e.op, ex.Op) and e.op.name == "tir.likely" and isinstance(e.args[0], IntImm):
             return e.args[0]
         return None
@@ -366,13 +376,14 @@ def _flat(e: PrimExpr, kind: type[ex.LogicExpr]) -> list[PrimExpr]:
 
 _Handler = Callable[[Simplifier, Any], PrimExpr | None]
 _FORMS: Final[dict[type[PrimExpr], _Handler]] = {
-    ex.Mul: Simplifier._product, ex.FloorDiv: Simplifier._floordiv, ex.FloorMod: Simplifier._floormod,
-    ex.Div: Simplifier._trunc, ex.Mod: Simplifier._trunc, ex.Min: Simplifier._extremum, ex.Max: Simplifier._extremum,
-    **dict.fromkeys((ex.EQ, ex.NE, ex.LT, ex.LE, ex.GT, ex.GE), Simplifier._comparison),
-    ex.And: Simplifier._joined, ex.Or: Simplifier._joined,
+    ex.Mul: Simplifier.form_product, ex.FloorDiv: Simplifier.form_floordiv, ex.FloorMod: Simplifier.form_floormod,
+    ex.Div: Simplifier.form_trunc, ex.Mod: Simplifier.form_trunc,
+    ex.Min: Simplifier.form_extremum, ex.Max: Simplifier.form_extremum,
+    **dict.fromkeys((ex.EQ, ex.NE, ex.LT, ex.LE, ex.GT, ex.GE), Simplifier.form_comparison),
+    ex.And: Simplifier.form_joined, ex.Or: Simplifier.form_joined,
 }  # fmt: skip
 _OTHERS: Final[dict[type[PrimExpr], _Handler]] = {
-    ex.Not: Simplifier._not, ex.Cast: Simplifier._cast, ex.Call: Simplifier._call,
+    ex.Not: Simplifier.form_not, ex.Cast: Simplifier.form_cast, ex.Call: Simplifier.form_call,
 }  # fmt: skip
 _FOLDERS: Final[dict[type[PrimExpr], Callable[..., PrimExpr]]] = {
     ex.Add: make.add, ex.Sub: make.sub, ex.Mul: make.mul,

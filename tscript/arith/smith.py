@@ -1,4 +1,4 @@
-"""The Smith normal form of an integer matrix: `U * A * V` is diagonal, with `U` and `V` invertible over the integers."""
+"""The Smith normal form of an integer matrix: `U * A * V` is diagonal, `U` and `V` are invertible."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def check_mapping(
 
 
 def check_constraints(constraints: Sequence[Constraint]) -> str | None:
-    """Why predicates contradict each other's structure: their sums must be part of each other or have nothing in common."""
+    """Why bounded sums do not go together: they must be part of each other or have nothing in common."""
     sets = [{s.key for s in c.splits} for c in constraints]
     for i, a in enumerate(sets):
         for b in sets[i + 1 :]:

@@ -116,7 +116,8 @@ class IterMapRewriter:
         known = {v: s.base for v, s in self._values.items() if isinstance(v, Var) and not s.args}
         return IterSumExpr((), self.factors.analyzer.simplify(substitute(e, known) if known else e))
 
-    def _add(self, e: ex.BinaryExpr, a: IterSumExpr, b: IterSumExpr) -> IterSumExpr:
+    def of_add(self, e: ex.BinaryExpr, a: IterSumExpr, b: IterSumExpr) -> IterSumExpr:
+        """Sums and differences. Raises NotAffine."""
         return self._plus(a, b, isinstance(e, ex.Sub))
 
     def _plus(self, a: IterSumExpr, b: IterSumExpr, negative: bool) -> IterSumExpr:
@@ -132,7 +133,8 @@ class IterMapRewriter:
         base = f.sub(a.base, b.base) if negative else f.add(a.base, b.base)
         return IterSumExpr(tuple(args.values()), base)
 
-    def _mul(self, e: ex.BinaryExpr, a: IterSumExpr, b: IterSumExpr) -> IterSumExpr:
+    def of_mul(self, e: ex.BinaryExpr, a: IterSumExpr, b: IterSumExpr) -> IterSumExpr:
+        """Multiples. Raises NotAffine."""
         if a.args and b.args:
             raise NotAffine(f"`{e}` multiplies iterators with each other")
         total, factor = (a, b.base) if a.args else (b, a.base)
@@ -142,7 +144,8 @@ class IterMapRewriter:
         args = tuple(IterSplitExpr(s.source, s.lower_factor, s.extent, f.mul(s.scale, factor)) for s in total.args)
         return IterSumExpr(args, f.mul(total.base, factor))
 
-    def _divide(self, e: ex.BinaryExpr, a: IterSumExpr, b: IterSumExpr) -> IterSumExpr:
+    def of_divide(self, e: ex.BinaryExpr, a: IterSumExpr, b: IterSumExpr) -> IterSumExpr:
+        """Quotients and remainders. Raises NotAffine."""
         f = self.factors
         if b.args or not f.positive(b.base):
             raise NotAffine(f"`{e}` divides by what is not known to be a positive constant")
@@ -157,7 +160,7 @@ class IterMapRewriter:
             if fused is None:
                 raise NotAffine(f"the terms of `{e.a}` overlap or leave gaps, so their quotient is no iterator")
             a = fused
-        split, base = a.args[0], a.base
+        split, base = next(iter(a.args)), a.base
         quotient = isinstance(e, ex.FloorDiv)
         scale = split.scale
         if not is_int(scale, 1):
@@ -173,7 +176,7 @@ class IterMapRewriter:
         digit = self._digit(e, split, base, divisor)
         if quotient or is_int(scale, 1):
             return digit
-        return self._mul(e, digit, IterSumExpr((), scale))
+        return self.of_mul(e, digit, IterSumExpr((), scale))
 
     def _exact_part(self, e: ex.BinaryExpr, a: IterSumExpr, divisor: PrimExpr) -> IterSumExpr | None:
         """The result for a sum all terms of which the divisor divides."""
@@ -347,9 +350,9 @@ def _variables(e: PrimExpr, values: Mapping[PrimExpr, IterSumExpr]) -> list[Prim
 
 _Rule = Callable[[IterMapRewriter, ex.BinaryExpr, IterSumExpr, IterSumExpr], IterSumExpr]
 _RULES: Final[dict[type[PrimExpr], _Rule]] = {
-    ex.Add: IterMapRewriter._add,
-    ex.Sub: IterMapRewriter._add,
-    ex.Mul: IterMapRewriter._mul,
-    ex.FloorDiv: IterMapRewriter._divide,
-    ex.FloorMod: IterMapRewriter._divide,
+    ex.Add: IterMapRewriter.of_add,
+    ex.Sub: IterMapRewriter.of_add,
+    ex.Mul: IterMapRewriter.of_mul,
+    ex.FloorDiv: IterMapRewriter.of_divide,
+    ex.FloorMod: IterMapRewriter.of_divide,
 }
