@@ -164,6 +164,30 @@ def test_the_parts_of_a_reduction_start_once() -> None:
     assert text.count("T.init()") == 1
 
 
+def test_a_loop_over_spatial_and_reduce_axes_is_cut_only_without_its_start() -> None:
+    def fused(s: Schedule) -> None:
+        s.loop_partition(s.fuse(*s.get_loops("sum")), [30])
+
+    error = rejects(rowsum, fused, "counts through spatial and reduce axes of block `sum`", ["sum"])
+    assert "decompose_reduction" in error.hint
+
+    def decomposed(s: Schedule) -> None:
+        loops = s.get_loops("sum")
+        s.decompose_reduction("sum", loops[0])
+        s.loop_partition(s.fuse(*loops), [30])
+
+    check_schedule(rowsum, decomposed)
+
+
+def test_nested_parts_of_a_sum_are_declared_all_the_way_up() -> None:
+    def steps(s: Schedule) -> None:
+        i, _, k = s.get_loops("C")
+        s.loop_partition(i, [3])
+        s.loop_partition(s.get_loops("C_i0")[2], [2])
+
+    check_schedule(matmul(6, 4, 5).func, steps)
+
+
 def test_what_cannot_be_cut_is_refused() -> None:
     part = lambda factors: lambda s: s.loop_partition(s.get_loops("sum")[0], factors)
     rejects(rowsum, part([4, 4]), "have 8 iterations, which leaves nothing of the 8", ["i"])

@@ -119,10 +119,15 @@ def _opaque(name: str, body: Stmt) -> BlockRealize:
 def _goes_on(s: ScheduleCore, block: StmtSRef, var: Var) -> bool:
     """Whether the parts share one accumulation, so that only the first may set its initial value."""
     stmt = block.block
-    if stmt.init is None or not any(
-        a.iter_type == IterVar.CommReduce for a in axes_using(s.state.realize_of(block), var)
-    ):
+    kinds = [axis.iter_type for axis in axes_using(s.state.realize_of(block), var)]
+    if stmt.init is None or IterVar.CommReduce not in kinds:
         return False
+    if IterVar.DataPar in kinds:
+        refuse(
+            f"`{var.name}` counts through spatial and reduce axes of {{0}}, so every part would start some sums",
+            stmt,
+            hint="cut a loop of one sort of axes, or take the start out by decompose_reduction first",
+        )
     if not affine_binding(s.state, block):
         refuse("the axes of {0} are not bound to an affine map of its loops, so where it starts is not known", stmt)
     return True
