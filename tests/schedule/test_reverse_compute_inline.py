@@ -187,6 +187,27 @@ def test_inside_a_common_loop():
     check_schedule(func, inline_c)
 
 
+def test_a_guard_that_cuts_off_the_overhang_of_a_split_is_no_hindrance():
+    @T.prim_func
+    def func(A: T.Buffer((10,), "float32"), C: T.Buffer((10,), "float32")):
+        B = T.alloc_buffer((10,))
+        for i in range(10):
+            with T.block("B"):
+                v = T.axis.spatial(10, i)
+                B[v] = A[v]
+        for i in range(10):
+            with T.block("C"):
+                v = T.axis.spatial(10, i)
+                C[v] = B[v] + T.float32(1)
+
+    def steps(s: Schedule) -> None:
+        s.split(s.get_loops("C")[0], [None, 4])
+        inline_c(s)
+
+    sch = check_schedule(func, steps)
+    assert "T.where" not in sch.mod.script()
+
+
 # -- refused ------------------------------------------------------------------------------------------
 
 
@@ -295,7 +316,7 @@ def test_subscripts_that_differ_or_lose_an_axis_and_partial_loops_are_refused():
                 v = T.axis.spatial(8, i)
                 C[v] = B[v]
 
-    rejects(partial, inline_c, "exactly over the domain", ["C"])
+    rejects(partial, inline_c, "over the whole domain of its axis `v`", ["C"])
 
     @T.prim_func
     def guarded(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32"), n: T.int32):
@@ -310,7 +331,7 @@ def test_subscripts_that_differ_or_lose_an_axis_and_partial_loops_are_refused():
                 T.where(i < n)
                 C[v] = B[v]
 
-    rejects(guarded, inline_c, "guarded by `i < n`", ["C"])
+    rejects(guarded, inline_c, "guarded by `i < n`, do not run", ["C"])
 
 
 def test_instances_that_read_nothing_are_not_lost():

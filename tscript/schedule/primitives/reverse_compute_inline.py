@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from tscript.analysis import detect_regions
 from tscript.arith import Analyzer
 from tscript.ir import construct as make
-from tscript.ir.buffer import Buffer
+from tscript.ir.buffer import Buffer, decl_buffer
 from tscript.ir.dtype import BOOL
-from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Var
+from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import Rewriter, pre_order_visit, substitute
-from tscript.ir.stmt import Block, BlockRealize, BufferStore, IfThenElse, Stmt
-from tscript.schedule.affine import DigitString, are_independent, find_digits
+from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, IfThenElse, Stmt
+from tscript.schedule.affine import DigitString
 from tscript.schedule.checks import (
     require_complete,
     require_not_output,
@@ -21,7 +21,7 @@ from tscript.schedule.checks import (
     require_stage_pipeline,
 )
 from tscript.schedule.core import ScheduleCore
-from tscript.schedule.coverage import binding_map
+from tscript.schedule.coverage import binding_map, written_box
 from tscript.schedule.errors import refuse
 from tscript.schedule.inlining import (
     find_strings,
@@ -37,16 +37,16 @@ from tscript.schedule.rewrite import followed, remove_stmt, replace_stmts, requi
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.scope import DepKind
 from tscript.schedule.sref import StmtSRef
-from tscript.schedule.symbols import axis_ranges, conjuncts, loop_ranges, no_less, outer_bounds, proves
+from tscript.schedule.symbols import axis_ranges, loop_ranges, no_less, outer_bounds
 
 
 @primitive(InstructionKind("ReverseComputeInline", "reverse_compute_inline", (block(),)))
 def reverse_compute_inline(s: ScheduleCore, block: BlockRV | str) -> None:
     """Let the producer of a block store what the block makes of it; the block and the buffer between them go.
 
-    The block is complete, has no init and no guard, and its body is one store of a value that reads one buffer
-    written in the scope, always at the same subscripts, which determine all axes. That buffer is read by no other
-    block; its only writer is complete, has no init, and its body is one store, perhaps under a condition. Where the
+    The block is complete, has no init, runs all its instances, and its body is one store of a value that reads one
+    buffer written in the scope, always at the same subscripts, which determine all axes. That buffer is read by no
+    other block; its only writer is complete, has no init, and its body is one store, perhaps under a condition. Where the
     producer makes more than the block reads, it gets a guard, beside the one it had.
 
     >>> import tscript
@@ -140,33 +140,27 @@ def _only_store(stmt: Block) -> BufferStore:
 
 
 def _require_all_instances(s: ScheduleCore, target: StmtSRef) -> None:
-    """Refuse a block that is guarded, or whose loops do not run over the whole domain of each axis."""
-    realize = s.state.realize_of(target)
+    """Refuse a block of which some instances do not run: those whose guard fails, or that no iteration is bound to."""
+    realize, axes = s.state.realize_of(target), target.block.iter_vars
     bounds = outer_bounds(s.state, target)
-    for c in conjuncts(realize.predicate):
-        if not proves(c, bounds):
-            refuse(f"{{0}} is guarded by `{c}`, and the values left out must not be computed", target.block)
-    domain = loop_ranges(s.state.loops_of(target))
-    found: list[DigitString] = []
-    for axis, value in zip(target.block.iter_vars, realize.iter_values, strict=True):
-        string = find_digits(value, domain)
-        assert axis.dom is not None
-        if (
-            string is None
-            or string.scale != 1
-            or string.base is not axis.dom.min
-            or not _same(string.count, axis.dom.extent)
-        ):
+    domains = [a.dom for a in axes if a.dom is not None]
+    # The instances are the elements of a buffer, one dimension for each axis.
+    points = tuple(Range.from_min_extent(a.var, IntImm(a.var.dtype, 1)) for a in axes)
+    instances = BufferRegion(decl_buffer([d.extent for d in domains], name="instances"), points)
+    box = written_box(realize, instances, loop_ranges(s.state.loops_of(target)), bounds)
+    guard = "" if _is_true(realize.predicate) else f", guarded by `{realize.predicate}`,"
+    if box is None or box.conditions or not box.is_exact:
+        refuse(f"the loops around {{0}}{guard} are not seen to run all its instances", target.block)
+    for axis, dom, lows, highs in zip(axes, domains, box.lows, box.highs, strict=True):
+        last = make.sub(make.add(dom.min, dom.extent), 1)
+        if not all(no_less(dom.min, e, bounds) for e in lows) or not all(no_less(e, last, bounds) for e in highs):
             refuse(
-                f"the loops around {{0}} do not run exactly over the domain of its axis `{axis.var.name}`", target.block
+                f"the loops around {{0}} do not run over the whole domain of its axis `{axis.var.name}`", target.block
             )
-        found.append(string)
-    if not are_independent(found):
-        refuse("the axes of {0} do not run over their domains independently of each other", target.block)
 
 
-def _same(a: PrimExpr, b: PrimExpr) -> bool:
-    return a is b or Analyzer().simplify(make.sub(a, make.cast(b, a.dtype))) is _zero(a)
+def _is_true(e: PrimExpr) -> bool:
+    return isinstance(e, IntImm) and e.value != 0
 
 
 def _subscripts(value: PrimExpr, buffer: Buffer, stmt: Block) -> tuple[PrimExpr, ...]:
