@@ -11,6 +11,7 @@ from tscript.ir.expr import Add, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Rang
 from tscript.ir.functor import Rewriter
 from tscript.ir.stmt import Block, BlockRealize, For, Stmt
 from tscript.schedule.sref import StmtSRef
+from tscript.schedule.state import ScheduleState
 
 Ranges = Mapping[Var, Range]
 TRUE = IntImm(BOOL, 1)
@@ -24,6 +25,17 @@ def loop_range(loop: For) -> Range:
 def ranges_of(loops: Sequence[StmtSRef]) -> dict[Var, Range]:
     """The values that the variables of loops take."""
     return {r.loop.loop_var: loop_range(r.loop) for r in loops}
+
+
+def ranges_around(state: ScheduleState, sref: StmtSRef) -> dict[Var, Range]:
+    """The ranges of the loops that what is below `sref` may use, outermost first: blocks without axes hide none."""
+    found: list[StmtSRef] = []
+    at = sref.parent
+    while at is not None and (isinstance(at.stmt, For) or not at.block.iter_vars):
+        if isinstance(at.stmt, For):
+            found.append(at)
+        at = at.parent
+    return ranges_of(found[::-1])
 
 
 def bounds_of(ranges: Ranges) -> dict[Var, Bound]:

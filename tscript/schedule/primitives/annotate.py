@@ -101,7 +101,8 @@ def _value(s: ScheduleCore, given: Any, depth: int) -> tuple[Any, Any]:
     if isinstance(value, (int, float)):
         return value, const(value)
     if isinstance(value, (IntImm, FloatImm)):
-        return value, value
+        # Records hold no types, so constants are kept as the numbers they are.
+        return value.value, const(value.value)
     if isinstance(value, PrimExpr):
         return value, const(s.integer(value))
     if isinstance(value, (list, tuple)) and depth < 2:

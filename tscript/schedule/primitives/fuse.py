@@ -8,7 +8,7 @@ from tscript.ir import construct as make
 from tscript.ir.construct import is_const_int
 from tscript.ir.expr import IntImm, PrimExpr, Range, Var
 from tscript.ir.stmt import For
-from tscript.schedule.bindings import ranges_of, rebind, simplified
+from tscript.schedule.bindings import ranges_around, rebind, simplified
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Outputs, Role, flag
@@ -63,7 +63,7 @@ def fuse(s: ScheduleCore, *loops: LoopRV, preserve_unit_iters: bool = True) -> L
     srefs = [require_loop(s, rv) for rv in loops]
     olds = [r.loop for r in srefs]
     _require_chain(srefs)
-    ranges = ranges_of(s.state.loops_of(srefs[0]))
+    ranges = ranges_around(s.state, srefs[0])
     dtype = widest([old.loop_var.dtype for old in olds])
     extent = _product([make.cast(old.extent, dtype) for old in olds])
     extent = extent if isinstance(extent, IntImm) else simplified(extent, ranges)

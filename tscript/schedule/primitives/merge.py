@@ -9,7 +9,7 @@ from tscript.ir.construct import cast
 from tscript.ir.expr import EQ, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
 from tscript.ir.stmt import Block, For, SeqStmt, Stmt, seq
-from tscript.schedule.bindings import is_proved, ranges_of, rebind
+from tscript.schedule.bindings import is_proved, ranges_around, ranges_of, rebind
 from tscript.schedule.conflicts import Access, accesses_of, keeps_apart
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
@@ -70,7 +70,7 @@ def merge(s: ScheduleCore, *loops: LoopRV) -> LoopRV:
     new_vars = [Var(f"{level.loop.loop_var.name}_m", t) for level, t in zip(nests[0], dtypes, strict=True)]
     _require_order_kept(s, nests, stmts, new_vars)
     extents = [level.loop.extent for level in nests[0]]
-    ranges = ranges_of([*s.state.loops_of(nests[0][0])])
+    ranges = ranges_around(s.state, nests[0][0])
     ranges.update({v: Range.from_min_extent(cast(0, v.dtype), e) for v, e in zip(new_vars, extents, strict=True)})
     bodies: list[Stmt] = []
     reuse: dict[Block, Block] = {}

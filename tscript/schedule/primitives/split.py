@@ -11,7 +11,7 @@ import numpy as np
 from tscript.ir import construct as make
 from tscript.ir.expr import LT, IntImm, PrimExpr, Range, Var
 from tscript.ir.stmt import For
-from tscript.schedule.bindings import is_proved, ranges_of, rebind, simplified
+from tscript.schedule.bindings import is_proved, ranges_around, rebind, simplified
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Outputs, Role, flag, loop
@@ -68,7 +68,7 @@ def split(
     old = sref.loop
     require_plain(old)
     require_zero_start(old)
-    ranges = ranges_of(s.state.loops_of(sref))
+    ranges = ranges_around(s.state, sref)
     extents = _extents(old, [None if f is None else s.integer(f) for f in given])
     total: PrimExpr = IntImm(old.extent.dtype, 1)
     for e in extents:
