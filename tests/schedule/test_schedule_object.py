@@ -1,0 +1,299 @@
+"""The schedule itself: handles and how they die, names, copies, seeds, options; traces and their forms."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import tscript
+from tscript.ir.structural import structural_equal
+from tscript.schedule import BlockRV, InstructionKind, Schedule, ScheduleError, StmtSRef, Trace
+from tscript.script import ir as I
+from tscript.script import tir as T
+from tscript.testing.workloads import matmul, softmax
+
+
+def fresh(**options: Any) -> Schedule:
+    return Schedule(matmul(8, 8, 8).func, **options)
+
+
+def tiled(sch: Schedule) -> Schedule:
+    i, _, _ = sch.get_loops(sch.get_block("C"))
+    sch.split(i, sch.sample_perfect_tile(i, n=2))
+    sch.get_child_blocks(sch.get_block("root"))
+    return sch
+
+
+# -- handles --------------------------------------------------------------------------------------
+
+
+def test_a_handle_says_how_its_loop_went() -> None:
+    sch = fresh()
+    i, j, _ = sch.get_loops("C")
+    sch.split(i, [None, 4])
+    with pytest.raises(ValueError, match="no longer exists: it was split into i_0, i_1 by step 2"):
+        sch.get(i)
+    with pytest.raises(ValueError, match="no longer exists"):
+        sch.parallel(i)
+    assert sch.get(j).loop_var.name == "j"
+
+
+def test_a_block_handle_survives_what_happens_to_its_loops() -> None:
+    sch = fresh()
+    block = sch.get_block("C")
+    sch.fuse(*sch.get_loops(block)[:2])
+    sch.decompose_reduction(block, sch.get_loops(block)[0])
+    assert sch.get(block).name_hint == "C_update"
+    assert isinstance(sch.get_sref(block), StmtSRef)
+    assert sch.get(sch.get_sref(block)) is sch.get(block)
+    assert sch.get_sref(sch.get(block)) is sch.get_sref(block)
+
+
+def test_handles_of_another_schedule_are_refused() -> None:
+    one, other = fresh(), fresh()
+    with pytest.raises(IndexError, match="handles belong to the schedule"):
+        other.get_loops(one.get_block("C"))
+    for wrong in (3, None, 1.5):
+        with pytest.raises(TypeError):
+            other.get_loops(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="signature"):
+        other.split()  # type: ignore[call-arg]
+
+
+def test_a_forgotten_handle_is_unknown() -> None:
+    sch = fresh()
+    block = sch.get_block("C")
+    sch.remove_rv(block)
+    with pytest.raises(IndexError):
+        sch.get(block)
+    with pytest.raises(IndexError):
+        sch.remove_rv(block)
+
+
+def test_sampled_numbers_take_part_in_arithmetic() -> None:
+    sch = fresh(seed=3)
+    i, j, _ = sch.get_loops("C")
+    a, b = sch.sample_perfect_tile(i, n=2)
+    assert sch.get(a) * sch.get(b) == 8
+    assert sch.get(a * b + 1) == 9
+    sch.split(j, [a, b])
+
+
+# -- names ----------------------------------------------------------------------------------------
+
+
+def test_blocks_and_loops_are_accepted_by_name() -> None:
+    sch = fresh()
+    assert len(sch.get_loops("C")) == 3
+    sch.split("i", [None, 4])
+    sch.parallel("i_0")
+    assert "T.parallel(2)" in sch.mod.script()
+    with pytest.raises(ScheduleError, match="no loop is called 'z'(?s:.*)the loops are i_0, i_1, j, k"):
+        sch.parallel("z")
+    with pytest.raises(ScheduleError, match="has no block 'D'(?s:.*)its blocks are root, C"):
+        sch.get_block("D")
+    again = Schedule(matmul(8, 8, 8).func)
+    sch.trace.apply_to_schedule(again, remove_postproc=False)
+    assert structural_equal(again.mod, sch.mod)
+
+
+def test_the_newer_spelling_is_the_same_step() -> None:
+    sch = fresh()
+    assert sch.get(sch.get_sblock("C")).name_hint == "C"
+    assert "sch.get_block(" in str(sch.trace)
+
+
+@I.ir_module
+class Two:
+    @T.prim_func
+    def f(A: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.block("a"):
+                vi = T.axis.spatial(4, i)
+                A[vi] = 1.0
+
+    @T.prim_func
+    def g(A: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.block("a"):
+                vi = T.axis.spatial(4, i)
+                A[vi] = 2.0
+
+
+def test_a_module_of_several_functions_needs_a_focus() -> None:
+    sch = Schedule(Two)
+    with pytest.raises(ValueError, match="work_on"):
+        sch.get_block("a")
+    sch.work_on("g")
+    block = sch.get_block("a")
+    assert sch.get_block("a", func_name="f") is not block
+    sch.split(sch.get_loops(block)[0], [2, 2])
+    assert "i_0" not in sch.mod["f"].script()
+    assert "i_0" in sch.mod["g"].script()
+    with pytest.raises(KeyError, match="has no function 'h'"):
+        sch.work_on("h")
+
+
+# -- options --------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    draws = [str(tiled(Schedule(matmul(64, 8, 8).func, seed=s)).trace) for s in (5, 5, 6, 7, 8, 9)]
+    assert draws[0] == draws[1]
+    assert len(set(draws)) > 2
+    for bad, error in ((0, ValueError), (2147483648, ValueError), (1.5, TypeError), (True, TypeError)):
+        with pytest.raises(error):
+            fresh(seed=bad)
+
+
+def test_random_numbers_are_those_of_the_minimal_standard_generator() -> None:
+    sch = fresh(seed=1)
+    assert sch.fork_seed() == 48271 * 32767 % 1999999973
+    assert sch.rng.state == 48271
+    sch.seed(0)
+    assert sch.rng.state == 1
+
+
+def test_a_copy_is_independent_and_shares_handles() -> None:
+    sch = fresh(seed=4)
+    block = sch.get_block("C")
+    other = sch.copy()
+    other.fuse(*other.get_loops(block)[:2])
+    assert "fused" in other.mod.script()
+    assert "fused" not in sch.mod.script()
+    assert len(other.trace.insts) == len(sch.trace.insts) + 2
+    assert len(sch.get_loops(block)) == 3
+
+
+@pytest.mark.parametrize(("mask", "error"), [("some", ValueError), (1.5, TypeError)])
+def test_bad_masks_are_refused(mask: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="debug_mask"):
+        fresh(debug_mask=mask)
+
+
+def test_errors_are_rendered_as_asked() -> None:
+    texts: dict[str, str] = {}
+    for level in ("detail", "fast", "none"):
+        sch = fresh(error_render_level=level)
+        i, _, k = sch.get_loops("C")
+        with pytest.raises(ScheduleError) as caught:
+            sch.fuse(i, k)
+        texts[level] = str(caught.value)
+    assert texts["none"] == "(not rendered)"
+    assert "\n" not in texts["fast"]
+    assert texts["detail"].startswith(texts["fast"])
+    assert "^^^" in texts["detail"] and "with T.block" in texts["detail"]
+    with pytest.raises(ValueError, match="error_render_level"):
+        fresh(error_render_level="loud")
+
+
+def test_what_is_no_program_is_refused() -> None:
+    with pytest.raises(TypeError, match="made of a function or a module"):
+        Schedule(3)  # type: ignore[arg-type]
+
+
+def test_an_untraced_schedule_records_nothing() -> None:
+    sch = Schedule._create_non_traced(matmul(4, 4, 4).func)
+    sch.fuse(*sch.get_loops(sch.get_block("C"))[:2])
+    assert sch.trace is None
+
+
+def test_the_given_program_is_never_changed() -> None:
+    func = softmax(4, 4).func
+    before = func.script()
+    sch = Schedule(func)
+    sch.compute_inline("T_exp")
+    assert func.script() == before
+    module = sch.mod
+    text = module.script()
+    sch.parallel(sch.get_loops("T_softmax")[0])
+    assert module.script() == text
+
+
+# -- traces ---------------------------------------------------------------------------------------
+
+
+def test_a_printed_trace_runs_as_it_stands() -> None:
+    sch = tiled(fresh(seed=2))
+    scope: dict[str, Any] = {}
+    exec(str(sch.trace).replace("from tvm import", "from tscript import"), {"tir": tscript.tir}, scope)
+    other = fresh()
+    scope["apply_trace"](other)
+    assert structural_equal(other.mod, sch.mod)
+    assert str(other.trace) == str(sch.trace)
+
+
+def test_json_is_plain_and_replays() -> None:
+    sch = tiled(fresh(seed=2))
+    text = json.dumps(sch.trace.as_json())
+    other = fresh()
+    Trace.apply_json_to_schedule(json.loads(text), other)
+    assert json.dumps(other.trace.as_json()) == text
+    assert structural_equal(other.mod, sch.mod)
+
+
+def test_simplified_drops_what_nothing_uses() -> None:
+    sch = tiled(fresh(seed=2))
+    kept = [i.kind.name for i in sch.trace.simplified(remove_postproc=False).insts]
+    assert kept == ["GetBlock", "GetLoops", "SamplePerfectTile", "Split"]
+
+
+def test_a_decision_can_be_changed_and_is_repaired_on_replay() -> None:
+    sch = tiled(fresh(seed=2))
+    inst = next(i for i in sch.trace.insts if i.kind.has_decision)
+    for decision, becomes in (([2, 4], [2, 4]), ([8, 1], [8, 1]), ([3, 5], [1, 8])):
+        other = fresh()
+        sch.trace.with_decision(inst, decision, remove_postproc=True).apply_to_schedule(other, remove_postproc=False)
+        assert list(other.trace.decisions.values()) == [becomes]
+    provided = fresh()
+    sch.trace.apply_to_schedule(provided, False, lambda inst, inputs, attrs, decision: [1, 8] if decision else decision)
+    assert list(provided.trace.decisions.values()) == [[1, 8]]
+
+
+def test_append_and_pop() -> None:
+    sch = tiled(fresh(seed=2))
+    count = len(sch.trace.insts)
+    last = sch.trace.pop()
+    assert last is not None and len(sch.trace.insts) == count - 1
+    sch.trace.append(last)
+    assert len(sch.trace.insts) == count
+    assert Trace().pop() is None
+    assert str(Trace()) == "# from tvm import tir\ndef apply_trace(sch: tir.Schedule) -> None:\n  pass"
+
+
+def test_postprocessing_is_cut_off_when_asked() -> None:
+    sch = fresh()
+    sch.get_block("C")
+    sch.enter_postproc()
+    sch.parallel(sch.get_loops("C")[0])
+    assert len(sch.trace.as_python(remove_postproc=True)) == 1
+    other = fresh()
+    sch.trace.apply_to_schedule(other, remove_postproc=True)
+    assert "parallel" not in other.mod.script()
+
+
+@pytest.mark.parametrize(
+    ("record", "what"),
+    [
+        (3, "instructions, decisions"),
+        ([[], 3], "instructions, decisions"),
+        ([[3], []], "an instruction is"),
+        ([[["Nothing", [], [], []]], []], "no instruction kind 'Nothing'"),
+        ([[["GetLoops", ["b7"], [], []]], []], "b7"),
+        ([[["Fuse", [], [], ["l0"]]], []], "attributes"),
+        ([[["GetBlock", [], ["C", "main"], ["b0", "b1"]]], []], "gives 1 handles"),
+        ([[["Split", ["__import__('os')", "2"], [1, 0], ["l0", "l1"]]], []], "which nothing before it gives"),
+        ([[], [[1]]], "a decision is"),
+    ],
+)
+def test_damaged_json_is_refused(record: Any, what: str) -> None:
+    with pytest.raises((ValueError, IndexError, TypeError), match=what):
+        Trace.apply_json_to_schedule(record, fresh())
+
+
+def test_kinds_are_known_by_name() -> None:
+    assert InstructionKind.get("GetBlock").is_pure
+    assert not InstructionKind.get("Split").is_pure
+    assert isinstance(fresh().get_block("C"), BlockRV)
