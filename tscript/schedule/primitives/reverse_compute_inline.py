@@ -46,8 +46,8 @@ def reverse_compute_inline(s: ScheduleCore, block: BlockRV | str) -> None:
 
     The block is complete, has no init, runs all its instances, and its body is one store of a value that reads one
     buffer written in the scope, always at the same subscripts, which determine all axes. That buffer is read by no
-    other block; its only writer is complete, has no init, and its body is one store, perhaps under a condition. Where the
-    producer makes more than the block reads, it gets a guard, beside the one it had.
+    other block; its only writer is complete, has no init, and its body is one store, perhaps under a condition. Where
+    the producer makes more than the block reads, it gets a guard, beside the one it had.
 
     >>> import tscript
     >>> from tscript.script import tir as T
@@ -154,9 +154,8 @@ def _require_all_instances(s: ScheduleCore, target: StmtSRef) -> None:
     for axis, dom, lows, highs in zip(axes, domains, box.lows, box.highs, strict=True):
         last = make.sub(make.add(dom.min, dom.extent), 1)
         if not all(no_less(dom.min, e, bounds) for e in lows) or not all(no_less(e, last, bounds) for e in highs):
-            refuse(
-                f"the loops around {{0}} do not run over the whole domain of its axis `{axis.var.name}`", target.block
-            )
+            name = axis.var.name
+            refuse(f"the loops around {{0}}{guard} do not run over the whole domain of its axis `{name}`", target.block)
 
 
 def _is_true(e: PrimExpr) -> bool:
