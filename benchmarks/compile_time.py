@@ -1,4 +1,4 @@
-"""What the Python side costs: import, parse, print, build, call. Each beside its budget.
+"""What the Python side costs: import, parse, print, schedule, build, call. Each beside its budget.
 
     python benchmarks/compile_time.py                       # the table
     python benchmarks/compile_time.py --peer OTHER/python   # the same steps in apache-tvm, side by side
@@ -112,6 +112,8 @@ STEPS: dict[str, tuple[str, float, float | None]] = {
     "import": ("import, NumPy included", 0.25, 0.88),
     "parse": ("parse the 128x128 matmul + ReLU module", 5e-3, None),
     "print": ("print it", 3e-3, 0.4e-3),
+    "schedule": ("a CPU schedule of it, in 12 steps", 12e-3, 1.8e-3),
+    "replay": ("replay of the trace of these steps", 8e-3, 1.3e-3),
     "build": ("build it to native code", 40e-3, 22e-3),
     "call_own": ("one call with three arrays, own", 0.15e-6, 0.23e-6),
     "call_numpy": ("one call with three arrays, NumPy", 0.15e-6, 0.69e-6),
@@ -150,16 +152,43 @@ def _import_samples(runs: int) -> list[float]:
     ][1:]
 
 
+def scheduled(module: tscript.IRModule) -> tscript.tir.Schedule:
+    """Tiles, a local sum, threads and vectors for the matrix product."""
+    sch = tscript.tir.Schedule(module)
+    sch.work_on("mm_relu")
+    block = sch.get_block("Y")
+    i, j, k = sch.get_loops(block)
+    i0, i1 = sch.split(i, [None, 32])
+    j0, j1 = sch.split(j, [None, 32])
+    k0, k1 = sch.split(k, [None, 4])
+    sch.reorder(i0, j0, k0, i1, k1, j1)
+    copy = sch.cache_write(block, 0, "global")
+    sch.reverse_compute_at(copy, j0)
+    sch.parallel(sch.fuse(i0, j0))
+    sch.vectorize(j1)
+    sch.decompose_reduction(block, k0)
+    return sch
+
+
+def _replayed(module: tscript.IRModule, trace: tscript.tir.schedule.Trace) -> None:
+    trace.apply_to_schedule(tscript.tir.Schedule(module), False)
+
+
 def measure(*, runs: int, number: int) -> dict[str, float]:
     """Median seconds of each step that takes time. `number` is how many calls make one sample of a call."""
     module = tscript.script.from_source(KERNEL)
+    assert isinstance(module, tscript.IRModule)
     tiny = tscript.build(tscript.script.from_source(TINY), target="llvm")["tiny"]
     arrays = [np.ones(1, "float32") for _ in range(3)]
     own = [tscript.nd.array(a) for a in arrays]
+    trace = scheduled(module).trace
+    assert trace is not None
     seconds = {
         "import": _import_samples(min(runs, 5)),
         "parse": _samples(lambda: tscript.script.from_source(KERNEL), runs),
         "print": _samples(lambda: module.script(), runs),
+        "schedule": _samples(lambda: scheduled(module), runs),
+        "replay": _samples(lambda: _replayed(module, trace), runs),
         "build": _samples(lambda: tscript.build(module, target="llvm")["mm_relu"], runs),
         "call_own": _call_samples(tiny, own, number=number, runs=runs),
         "call_numpy": _call_samples(tiny, arrays, number=number, runs=runs),

@@ -26,7 +26,16 @@ def bench():
 def test_every_step_is_measured(bench, capsys):
     assert bench.main(["--runs", "1", "--number", "10", "--json"]) == 0
     table = json.loads(capsys.readouterr().out)
-    assert [r["key"] for r in table] == ["import", "parse", "print", "build", "call_own", "call_numpy"]
+    assert [r["key"] for r in table] == [
+        "import",
+        "parse",
+        "print",
+        "schedule",
+        "replay",
+        "build",
+        "call_own",
+        "call_numpy",
+    ]
     assert all(0 < r["measured"] < 60 for r in table)
 
 
