@@ -115,6 +115,9 @@ class Context:
                 return True
             if not form[0]:
                 return False
+        return self._by_facts(form, depth) or self._by_rounding(form, depth, 2)
+
+    def _by_facts(self, form: LinearForm, depth: int) -> bool:
         for fact in self.facts:
             for k in _ratios(form, fact):
                 if k > 0:
@@ -122,8 +125,24 @@ class Context:
                     below = self.form_bound(rest).low
                     if below is not None and below >= 0:
                         return True
-                    if depth > 1 and self.is_nonneg(rest, depth - 1):
+                    if depth > 1 and self._by_facts(rest, depth - 1):
                         return True
+        return False
+
+    def _by_rounding(self, form: LinearForm, depth: int, rounds: int) -> bool:
+        """Whether `form >= 0` follows from `N - c + 1 <= c * (N // c) <= N`, for quotients in it."""
+        for t, k in form[0].items():
+            if not (isinstance(t, ex.FloorDiv) and isinstance(t.b, IntImm) and t.b.value > 0):
+                continue
+            rest: LinearForm = ({o: c for o, c in form[0].items() if o is not t}, form[1])
+            for numerator, divisor in _quotients(t, t.b.value, rest):
+                least = plus(numerator, ({}, -(divisor - 1))) if k > 0 else numerator
+                without = plus(scaled(rest, divisor), least, k)
+                below = self.form_bound(without).low
+                if (below is not None and below >= 0) or (self.facts and self._by_facts(without, depth)):
+                    return True
+                if rounds > 1 and self._by_rounding(without, depth, rounds - 1):
+                    return True
         return False
 
     # -- learning ---------------------------------------------------------------------------------
@@ -147,11 +166,12 @@ class Context:
             self.bounds[e] = new
         else:
             self.known[e] = new
-            if isinstance(e, ex.FloorDiv) and isinstance(e.b, IntImm) and e.b.value > 0 and isinstance(e.a, Var):
-                c = e.b.value
-                self.narrow(
-                    e.a, None if new.low is None else new.low * c, None if new.high is None else new.high * c + c - 1
-                )
+            if isinstance(e, ex.FloorDiv) and isinstance(e.b, IntImm) and e.b.value > 0:
+                numerator, c = form_of(e.a), e.b.value
+                if new.low is not None and new.low != old.low:
+                    self.add_fact(plus(numerator, ({}, -new.low * c)))
+                if new.high is not None and new.high != old.high:
+                    self.add_fact(plus(({}, new.high * c + c - 1), numerator, -1))
         self.forget_derived()
 
     def add_fact(self, form: LinearForm) -> None:
@@ -255,6 +275,20 @@ def _ratios(form: LinearForm, fact: LinearForm) -> list[int]:
         if other is not None and other % c == 0:
             found[other // c] = None
     return list(found)
+
+
+def _quotients(t: ex.FloorDiv, divisor: int, others: LinearForm) -> list[tuple[LinearForm, int]]:
+    """`t` as numerator and divisor: as it is written, and as quotient of a smaller quotient among `others`."""
+    mine = form_of(t.a)
+    found = [(mine, divisor)]
+    for o in others[0]:
+        if isinstance(o, ex.FloorDiv) and isinstance(o.b, IntImm) and 0 < o.b.value < divisor:
+            inner = o.b.value
+            # N // (a * b) is (N // a) // b, and N // a is M // a plus d where N is M plus d * a.
+            terms, constant = plus(mine, form_of(o.a), -1)
+            if divisor % inner == 0 and not terms and constant % inner == 0:
+                found.append((({o: 1}, constant // inner), divisor // inner))
+    return found
 
 
 def conjuncts(condition: PrimExpr) -> list[PrimExpr]:

@@ -14,7 +14,7 @@ from tscript.arith.iter_map.predicate import IterBound, bounds_in, narrowed_rang
 from tscript.arith.iter_map.rewriter import IterMapRewriter, NotAffine
 from tscript.ir import construct as make
 from tscript.ir.dtype import BOOL
-from tscript.ir.expr import ExprLike, IntImm, Mul, PrimExpr, Range, Var
+from tscript.ir.expr import Add, ExprLike, FloorDiv, IntImm, Mul, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
 
 _FALSE = IntImm(BOOL, 0)
@@ -125,7 +125,18 @@ def _rewritten(rewriter: IterMapRewriter, e: PrimExpr) -> IterSumExpr:
 
 
 def _factors(e: PrimExpr) -> list[PrimExpr]:
-    return [*_factors(e.a), *_factors(e.b)] if isinstance(e, Mul) else [] if isinstance(e, IntImm) else [e]
+    """The sizes that an extent is the product of, also where it is such a product over a constant, rounded up."""
+    match e:
+        case IntImm():
+            return []
+        case Mul():
+            return [*_factors(e.a), *_factors(e.b)]
+        case FloorDiv(a=Add(a=product, b=IntImm(value=rounding)), b=IntImm(value=divisor)) if 0 <= rounding < divisor:
+            return _factors(product)
+        case FloorDiv(a=product, b=IntImm(value=divisor)) if divisor > 0:
+            return _factors(product)
+        case _:
+            return [e]
 
 
 def normalize_to_iter_sum(
