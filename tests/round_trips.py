@@ -66,9 +66,8 @@ def written_size(program: PrimFunc | IRModule) -> int:
     sizes: dict[Any, int] = {}
     total = 0
     for func in program.functions.values() if isinstance(program, IRModule) else (program,):
-        if isinstance(func, PrimFunc):
-            post_order_visit(func.body, lambda n: sizes.update({n: 1 + sum(sizes.get(c, 0) for c in children(n))}))
-            total += sizes[func.body]
+        post_order_visit(func.body, lambda n: sizes.update({n: 1 + sum(sizes.get(c, 0) for c in children(n))}))
+        total += sizes[func.body]
     return total
 
 

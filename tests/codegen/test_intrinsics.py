@@ -182,7 +182,7 @@ def test_intrinsics_of_gpus_are_refused_naming_the_statement() -> None:
 def test_math_functions_of_integers_are_refused_before_llvm_sees_them(tools: Any) -> None:
     a = decl_buffer((4,), "int32", name="a")
     body = st.BufferStore(a, Call("int32", Op.get("tir.exp"), (a[0],)), (const(0),))
-    with pytest.raises(BuildError, match=r"exp of a int32"):
+    with pytest.raises(BuildError, match=r"exp of an int32"):
         build(tools.kernel([a], body))
 
 

@@ -645,7 +645,7 @@ def test_a_call_with_a_number_for_an_array_is_refused() -> None:
     inner = PrimFunc((a,), st.BufferStore(a, const(1), (const(0),)), None, None, {"global_symbol": "callee"})
     outer = PrimFunc((a,), st.Evaluate(Call("int32", callee, (const(1),))), None, None, {"global_symbol": "main"})
     mod = IRModule({callee: inner, GlobalVar("main"): outer})
-    with pytest.raises(InterpError, match="callee takes a handle for .*, not a int32"):
+    with pytest.raises(InterpError, match="callee takes a handle for .*, not an int32"):
         interp.run(mod, np.zeros(4, np.int32))
-    with pytest.raises(BuildError, match="a call of callee with a int32"):
+    with pytest.raises(BuildError, match="a call of callee with an int32"):
         tscript.build(mod)

@@ -63,7 +63,7 @@ def test_the_target_chooses_the_cpu_the_features_and_the_level() -> None:
 def test_what_is_no_program_is_refused() -> None:
     with pytest.raises(TypeError, match="a str cannot be built; pass a function"):
         build("add_one")
-    with pytest.raises(TypeError, match="a NoneType cannot be built"):
+    with pytest.raises(TypeError, match="None cannot be built"):
         build(None)
 
 

@@ -129,9 +129,9 @@ def test_arrays_that_do_not_fit_are_refused_with_the_parameter_named(args: tuple
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (300, "takes a int8, which holds -128 to 127; got 300"),
-        (1.5, "takes a int8, not 1.5 of type float"),
-        ("1", "takes a int8"),
+        (300, "takes an int8, which holds -128 to 127; got 300"),
+        (1.5, "takes an int8, not 1.5 of type float"),
+        ("1", "takes an int8"),
     ],
 )
 def test_numbers_that_do_not_fit_are_refused(value: Any, text: str) -> None:

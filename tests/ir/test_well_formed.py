@@ -96,9 +96,9 @@ BREACHES: list[tuple[str, str, Any]] = [
     ("W04", "loop variable i", func(loop(i, block((i,), (spatial(vi),), reads=(A[i : i + 1],))), A)),
     ("W04", "loop variable i", func(loop(i, block((i,), (spatial(vi),), body=block(body=st.Evaluate(i)))))),
     ("W05", "value of type int32x2", func(block((ex.Broadcast(const(1), 2),), (spatial(vi),)))),
-    ("W05", "runs from a int64", func(block((const(0),), (IterVar(Range(0, const(4, "int64")), vi, 0),)))),
+    ("W05", "runs from an int64", func(block((const(0),), (IterVar(Range(0, const(4, "int64")), vi, 0),)))),
     ("W05", "has no domain", func(block((const(0),), (IterVar(None, vi, 0),)))),
-    ("W06", "predicate of block 'b' is a int32", func(block(predicate=const(1)))),
+    ("W06", "predicate of block 'b' is an int32", func(block(predicate=const(1)))),
     (
         "W07",
         "float16 but views a float32",
@@ -124,13 +124,13 @@ BREACHES: list[tuple[str, str, Any]] = [
     ),
     ("W14", "x occurs twice", func(NOTHING, x, x)),
     ("W14", "no parameter", func(NOTHING, buffer_map={x: A})),
-    ("W14", "which is a int32", func(NOTHING, x, buffer_map={x: A})),
+    ("W14", "which is an int32", func(NOTHING, x, buffer_map={x: A})),
     ("W15", "global symbol 'g'", IRModule({"f": func(NOTHING, attrs={"global_symbol": "g"})})),
     ("W16", "Reduce", None),
-    ("W17", "is a object", func(loop(i, NOTHING, annotations={"k": object()}))),
+    ("W17", "is an object", func(loop(i, NOTHING, annotations={"k": object()}))),
     ("W18", "message of an assertion", func(st.AssertStmt(const(True), const(1), NOTHING))),
     ("W18", "condition of an allocation", func(st.Allocate(pointer(), "float32", (const(4),), const(1), NOTHING))),  # pyright: ignore[reportArgumentType]
-    ("W19", "which is a int32", func(st.Allocate(x, "float32", (const(4),), const(True), NOTHING))),  # pyright: ignore[reportArgumentType]
+    ("W19", "which is an int32", func(st.Allocate(x, "float32", (const(4),), const(True), NOTHING))),  # pyright: ignore[reportArgumentType]
     ("W19", "extent of the allocation", func(st.Allocate(pointer(), "float32", (const(1.5),), const(True), NOTHING))),  # pyright: ignore[reportArgumentType]
     ("W20", "Add stands where a statement", func(x + 1, x)),
     ("W20", "None stands", func(loop(i, None))),  # pyright: ignore[reportArgumentType]

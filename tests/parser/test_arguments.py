@@ -70,7 +70,7 @@ def test_a_call_that_does_not_fit_is_refused_with_its_form(line: str, reason: st
         ('with T.block("b", -1):\n        pass', "no_realize is True or False, not an int"),
         ("T.attr(A.data, 1.5, n)", "the key of T.attr is a text, not a float"),
         ("x = T.launch_thread(5, n)", "a thread is named by a text"),
-        ("x = T.env_thread(5)", "the tag of a thread is a text, not an int"),
+        ("x = T.env_thread(5)", "a thread is named by a text such as 'threadIdx.x', not 5"),
         ("assert n > 0, n", "the message of an assertion is a text, not a Var"),
         ('T.prefetch(A, ["x"])', "a text takes no arithmetic"),
         ('x = T.Range("a", "b")', "a range is made of integers"),
@@ -160,7 +160,7 @@ def test_the_floats_that_no_digits_can_write_are_constants(value: float) -> None
     ("annotation", "reason"),
     [
         ("T.Buffer", "T.Buffer needs `shape` too"),
-        ("T.int32 | None", "`|` does not work on a DtypeFunction and None"),
+        ("T.int32 | None", "`|` does not work on a type and None"),
         ("T.match_buffer", "T.match_buffer needs `param` too"),
     ],
 )

@@ -197,10 +197,23 @@ BODIES = [
     ('b = T.meta_var(T.block("b"))\nwith b:\n    C[0] = 1\nwith «b»:\n    C[1] = 1', "this block was opened before"),
     ('t = «T.launch_thread("threadIdx.x", 1.5)»', "a number of threads is an integer, not float32"),
     ("with «T.launch_thread(n, 4)»:\n    pass", "n is no thread variable"),
+    ("t = «T.launch_thread(n, 4)»", "n is no thread variable"),
+    ('t = «T.launch_thread("blockidx.y", 4)»', "there is no thread 'blockidx.y'; did you mean 'blockIdx"),
+    ('t = «T.env_thread("gpu")»', "there is no thread 'gpu'; threads are threadIdx.x, "),
+    ('for i in «T.thread_binding(4, thread="threadIdx")»:\n    pass', "did you mean 'threadIdx.x', 'threadIdx.y' or"),
+    ('for i in «T.thread_binding(4, "threadIdx.q")»:\n    pass', "there is no thread 'threadIdx.q'; did you mean"),
+    ('T.evaluate(«T.iter_var(n, T.Range(0, 8), "ThreadIndex", "threadIdy.x")»)', "there is no thread 'threadIdy.x'"),
+    ("«C[True]» = 1", "subscript 0 of C is True; subscripts are integers, so write 1"),
+    ("«C[D[0]]» = 1", 'subscript 0 of C is bool; subscripts are integers; T.Cast("int32", x) makes one of a bool'),
+    ("C[0] = «C[n > 2]»", "subscript 0 of C is bool"),
+    ("«C[n > 2:4]» = 1", "subscript 0 of C is bool"),
+    ("E[0] = «T.exp(A)»", "a Buffer cannot be used as a scalar value; name an element of it, as in A[i, j]"),
+    ("E[0] = «E»", "name an element of it, as in E[i]"),
+    ("E[0] = «T.int32»", "a type cannot be used as a scalar value; T.int32(x) is a value of that type"),
     ("«with T.If(n > 0)»:\n    pass", "T.If has no T.Then"),
     (
         "with T.If(n > 0):\n    with T.Then():\n        C[0] = 1\n    with «T.Then()»:\n        C[0] = 2",
-        "T.Then in one T.If",
+        "T.If has a T.Then already",
     ),
     ("E[0] = «T.ceil(a)»", "ceil takes numbers, not handle"),
     ("C[0] = [1 for «C[0]» in [1]][0]", "a comprehension binds plain names"),
@@ -378,3 +391,22 @@ def test_a_rule_of_the_ir_that_is_broken_is_reported_unless_the_check_is_off() -
     assert caught.value.line is not None
     from_source(HEADER + body, check_well_formed=False)
     from_source(HEADER.replace("prim_func", "prim_func(check_well_formed=False)") + body)
+
+
+def test_an_unknown_size_in_the_type_of_a_parameter_is_explained() -> None:
+    error = error_of('@T.prim_func\ndef f(A: T.Buffer((«size»,), "int8")):\n    pass')
+    assert error.reason == "`size` is not defined"
+    assert error.hint is not None
+    assert "`size = T.int32()` and `A = T.match_buffer(a, shape, dtype)`" in error.hint
+    assert error_of("@T.prim_func\ndef f(A: T.Buffer((4,))):\n    A[0] = «size»").hint is None
+
+
+def test_a_kernel_with_self_is_told_that_it_is_no_method() -> None:
+    error = error_of("@T.prim_func\ndef f(«self», n: T.int32):\n    pass")
+    assert error.reason == "a kernel is no method: it gets no `self`"
+    assert error.hint is not None and "leave out `self`" in error.hint
+
+
+def test_a_shuffle_takes_slices_as_vectors() -> None:
+    func = from_source(HEADER + "    C[0:4] = T.Shuffle([C[0:2], C[2:4]], [3, 2, 1, 0])")
+    assert "T.Shuffle([C[0:2], C[2:4]], [3, 2, 1, 0])" in func.script()

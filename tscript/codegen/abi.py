@@ -15,6 +15,7 @@ from tscript.ir.function import PrimFunc
 from tscript.ir.functor import post_order_visit
 from tscript.ir.stmt import BufferStore
 from tscript.support.errors import BuildError
+from tscript.support.wording import with_article
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +120,12 @@ def _return_type(name: str, returned: list[PrimExpr]) -> DataType | None:
     first = returned[0].dtype
     for e in returned[1:]:
         if e.dtype is not first:
-            raise BuildError(f"{name} returns a {first!s} in one place and a {e.dtype!s} in another; cast one of them")
+            raise BuildError(
+                f"{name} returns {with_article(first)} in one place and {with_article(e.dtype)} in another; "
+                "cast one of them"
+            )
     if first.lanes != 1 or first.is_handle:
-        raise BuildError(f"{name} returns a {first!s}; a kernel returns one number, or nothing")
+        raise BuildError(f"{name} returns {with_article(first)}; a kernel returns one number, or nothing")
     return first
 
 

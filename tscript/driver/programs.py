@@ -7,6 +7,7 @@ from typing import Any
 
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.support.errors import BuildError
+from tscript.support.wording import kind_of
 from tscript.target.target import Target
 
 TargetLike = str | Mapping[str, Any] | Target | None
@@ -46,7 +47,7 @@ def as_module(program: Any, name: str | None = None) -> IRModule:
     if isinstance(mod, IRModule):
         return mod
     raise TypeError(
-        f"a {type(program).__name__} cannot be built; pass a function made by @T.prim_func, a module made by "
+        f"{kind_of(program)} cannot be built; pass a function made by @T.prim_func, a module made by "
         "@I.ir_module, a schedule, a list of these, or a dict of targets to these"
     )
 

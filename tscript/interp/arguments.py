@@ -17,6 +17,7 @@ from tscript.ir.dtype import INT64, DataType, int_range
 from tscript.ir.expr import PrimExpr, Var
 from tscript.ir.function import PrimFunc
 from tscript.support.errors import CallError
+from tscript.support.wording import kind_of, with_article
 
 Array = np.ndarray[Any, Any]
 
@@ -95,28 +96,28 @@ class Signature:
             return np.asarray(memoryview(arg))
         except (TypeError, ValueError, BufferError, RuntimeError) as error:
             want = self._wanted(i) if i in self.buffers else "an array"
-            raise CallError(f"{self._where(i)} takes {want}, not a {type(arg).__name__}") from error
+            raise CallError(f"{self._where(i)} takes {want}, not {kind_of(arg)}") from error
 
     def _wanted(self, i: int) -> str:
         b = self.buffers[i]
         shape = ", ".join(_text(s) for s in b.shape) + "," * (len(b.shape) == 1)
-        return f"a {b.dtype!s} array of shape ({shape})"
+        return f"{with_article(b.dtype)} array of shape ({shape})"
 
     def _scalar(self, i: int, dtype: DataType, arg: Any) -> int | float:
         if dtype.lanes != 1:
-            raise CallError(f"{self._where(i)} is a {dtype!s}; vectors cannot be passed from Python")
+            raise CallError(f"{self._where(i)} is {with_article(dtype)}; vectors cannot be passed from Python")
         item = getattr(arg, "item", None)
         value: Any = item() if callable(item) and getattr(arg, "ndim", None) == 0 else arg
         if dtype.is_float and isinstance(value, (int, float)) and not isinstance(value, bool):
             try:
                 return semantics.round_float(dtype, float(value))
             except OverflowError:
-                raise CallError(f"{self._where(i)} takes a {dtype!s}, which cannot hold {value}") from None
+                raise CallError(f"{self._where(i)} takes {with_article(dtype)}, which cannot hold {value}") from None
         if dtype.is_float or not isinstance(value, int) or (isinstance(value, bool) and not dtype.is_bool):
-            raise CallError(f"{self._where(i)} takes a {dtype!s}, not {arg!r} of type {type(arg).__name__}")
+            raise CallError(f"{self._where(i)} takes {with_article(dtype)}, not {arg!r} of type {type(arg).__name__}")
         low, high = int_range(dtype)
         if not low <= value <= high:
-            raise CallError(f"{self._where(i)} takes a {dtype!s}, which holds {low} to {high}; got {value}")
+            raise CallError(f"{self._where(i)} takes {with_article(dtype)}, which holds {low} to {high}; got {value}")
         return int(value)
 
     def _check_type(self, i: int, array: Array) -> None:
@@ -222,7 +223,7 @@ def evaluate(e: PrimExpr, env: dict[Var, int | float]) -> int:
         return int(semantics.convert_value(INT64, e.dtype, evaluate(e.value, env)))
     if isinstance(e, ex.ArithExpr):
         return int(semantics.arith(type(e).__name__, e.dtype, evaluate(e.a, env), evaluate(e.b, env)))
-    raise CallError(f"an extent of a parameter is a {type(e).__name__}; extents are integer arithmetic")
+    raise CallError(f"an extent of a parameter is {kind_of(e)}; extents are integer arithmetic")
 
 
 def _compact(shape: Sequence[int]) -> list[int]:

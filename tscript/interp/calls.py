@@ -13,6 +13,7 @@ from tscript.ir import expr as ex
 from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import Call, GlobalVar, Op, PrimExpr
 from tscript.support.errors import InterpError
+from tscript.support.wording import with_article
 
 BARRIERS = frozenset({"tvm_storage_sync", "tvm_thread_allreduce"})
 """Intrinsics at which the threads of a block wait for each other."""
@@ -83,7 +84,9 @@ def _call_function(g: Gen, e: Call, callee: GlobalVar) -> Val:
         raise InterpError(f"{callee.name_hint} takes {len(func.params)} arguments, not {len(e.args)}")
     for a, p in zip(e.args, func.params, strict=True):
         if a.dtype is not p.dtype:
-            raise InterpError(f"{callee.name_hint} takes a {p.dtype!s} for {p.name}, not a {a.dtype!s}")
+            raise InterpError(
+                f"{callee.name_hint} takes {with_article(p.dtype)} for {p.name}, not {with_article(a.dtype)}"
+            )
     args = "".join(f", {expr(g, a).code}" for a in e.args)
     return any_value(f"{name}(_run{args})", e.dtype)
 

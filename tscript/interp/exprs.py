@@ -17,6 +17,7 @@ from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import Call, Op, PrimExpr, Var
 from tscript.ir.functor import children
 from tscript.support.errors import InterpError
+from tscript.support.wording import kind_of
 
 _DEEP = 60
 _LONG = 1000
@@ -39,7 +40,7 @@ def _translate(g: Gen, e: PrimExpr) -> Val:
     table = EXPRESSIONS if e.dtype.lanes == 1 else VECTORS
     handler = table.get(type(e))
     if handler is None:
-        raise InterpError(f"a {type(e).__name__} of type {e.dtype!s} cannot be run")
+        raise InterpError(f"{kind_of(e)} of type {e.dtype!s} cannot be run")
     return handler(g, e)
 
 

@@ -8,7 +8,18 @@ from typing import Any, NoReturn, TypeGuard, overload
 from tscript.ir.base import Node, converted
 from tscript.ir.construct import add, call_intrin, cast, convert, floordiv, int_div_exact, mul, simple_sub
 from tscript.ir.dtype import BOOL, INT32, DataType
-from tscript.ir.expr import BufferLoad, ExprLike, IntImm, PointerType, PrimExpr, PrimType, Ramp, Range, Var
+from tscript.ir.expr import (
+    BufferLoad,
+    ExprLike,
+    IntImm,
+    PointerType,
+    PrimExpr,
+    PrimType,
+    Ramp,
+    Range,
+    Var,
+    integers_wanted,
+)
 from tscript.ir.stmt import BufferRegion, BufferStore
 from tscript.support.span import Span
 from tscript.support.wording import kind_of
@@ -58,6 +69,15 @@ class Buffer(Node):
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
+
+    @property
+    def instead_of_value(self) -> str:
+        """What to write where a value is wanted."""
+        return f"name an element of it, as in {self.element_text()}"
+
+    def element_text(self) -> str:
+        """An element as programs write it: `A[i, j]`."""
+        return f"{self.name or 'A'}[{', '.join('ijklmnpq'[: self.ndim]) or '()'}]"
 
     def scope(self) -> str:
         """The storage scope: "global", "shared", "local", ..."""
@@ -183,8 +203,8 @@ def _is_slice(key: Any) -> TypeGuard[slice[Any, Any, Any]]:
 
 
 def _bounds(buffer: Buffer, dim: int, key: slice[Any, Any, Any]) -> tuple[PrimExpr, PrimExpr]:
-    start = IntImm(buffer.shape[dim].dtype, 0) if key.start is None else convert(key.start)
-    stop = buffer.shape[dim] if key.stop is None else convert(key.stop)
+    start = IntImm(buffer.shape[dim].dtype, 0) if key.start is None else _integer(buffer, dim, key.start)
+    stop = buffer.shape[dim] if key.stop is None else _integer(buffer, dim, key.stop)
     return start, stop
 
 
@@ -214,14 +234,16 @@ def _as_index(buffer: Buffer, dim: int, key: Any) -> PrimExpr:
 
 
 def _integer(buffer: Buffer, dim: int, key: Any) -> PrimExpr:
+    if isinstance(key, bool):
+        raise TypeError(f"subscript {dim} of {buffer.name} is {key!r}; subscripts are integers, so write {int(key)}")
     if isinstance(key, (float, str)) or key is None:
         raise TypeError(f"subscript {dim} of {buffer.name} is {key!r}; subscripts are integers")
     try:
         index = convert(key)
     except TypeError:
         raise TypeError(f"subscript {dim} of {buffer.name} is {kind_of(key)}; subscripts are integers") from None
-    if not (index.dtype.is_integer or index.dtype.is_bool):
-        raise TypeError(f"subscript {dim} of {buffer.name} is {index.dtype!s}; subscripts are integers")
+    if not index.dtype.is_integer:
+        raise TypeError(f"subscript {dim} of {buffer.name} is {index.dtype!s}; {integers_wanted(index.dtype)}")
     return index
 
 

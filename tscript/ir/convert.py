@@ -102,7 +102,10 @@ def convert(value: Any) -> PrimExpr:
         return as_expr()  # pyright: ignore[reportReturnType]
     if isinstance(value, ex.IterVar):
         return value.var
-    raise TypeError(f"{kind_of(value)} cannot be used as a scalar value")
+    # What may stand instead is told by the classes of things that are often mistaken for values.
+    instead = getattr(value, "instead_of_value", None)
+    remedy = f"; {instead}" if isinstance(instead, str) and not isinstance(value, type) else ""
+    raise TypeError(f"{kind_of(value)} cannot be used as a scalar value{remedy}")
 
 
 def convert_attr(value: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tscript.ir.base import Node, converted, derived, float_key
 from tscript.ir.dtype import BOOL, HANDLE, INT32, VOID, DataType, int_range
 from tscript.ir.operators import Arithmetic, Operators, operate
-from tscript.support.wording import require_kind, shown_int
+from tscript.support.wording import require_kind, shown_int, with_article
 
 if TYPE_CHECKING:
     from tscript.ir.buffer import Buffer
@@ -431,10 +431,15 @@ def check_indices(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
     if len(indices) != len(buffer.shape):
         raise ValueError(f"{buffer.name} has {len(buffer.shape)} dimensions, but {len(indices)} subscripts were given")
     for i, index in enumerate(indices):
-        if not (index.dtype.is_integer or index.dtype.is_bool):
-            raise TypeError(f"subscript {i} of {buffer.name} is {index.dtype!s}; subscripts are integers")
+        if not index.dtype.is_integer:
+            raise TypeError(f"subscript {i} of {buffer.name} is {index.dtype!s}; {integers_wanted(index.dtype)}")
         if index.dtype.lanes != 1 and i != len(indices) - 1:
             raise TypeError(f"subscript {i} of {buffer.name} is a vector; only the last one may be")
+
+
+def integers_wanted(given: DataType) -> str:
+    """What subscripts are, and how to make one of a bool."""
+    return "subscripts are integers" + ('; T.Cast("int32", x) makes one of a bool' if given.is_bool else "")
 
 
 class ProducerLoad(PrimExpr, interned=True):
@@ -522,7 +527,7 @@ class Let(PrimExpr, interned=True):
 
     def _check(self) -> None:
         if self.var.dtype is not self.value.dtype:
-            raise TypeError(f"Let binds {self.var.name} ({self.var.dtype!s}) to a {self.value.dtype!s}")
+            raise TypeError(f"Let binds {self.var.name} ({self.var.dtype!s}) to {with_article(self.value.dtype)}")
 
 
 class GlobalVar(Node):

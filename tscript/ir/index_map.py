@@ -18,6 +18,7 @@ from tscript.ir.dtype import INT64
 from tscript.ir.expr import ExprLike, IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import DEFINITIONS, NODE_CLASSES, post_order_visit
 from tscript.ir.linear import difference
+from tscript.support.wording import kind_of
 
 _BUILD: Final[dict[type[PrimExpr], Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {
     ex.Add: c.add, ex.Sub: c.sub, ex.Mul: c.mul, ex.FloorDiv: c.floordiv, ex.FloorMod: c.floormod, ex.Div: c.truncdiv,
@@ -352,9 +353,7 @@ def _bounds_of(e: PrimExpr, done: dict[PrimExpr, _Interval], env: dict[Var, _Int
         case ex.Cast(value=value) if e.dtype.is_integer and value.dtype.is_integer:
             return done[value]
         case _:
-            raise ValueError(
-                f"no bound can be found for a {type(e).__name__} in an index map; use sums, // and % of constants"
-            )
+            raise ValueError(f"no bound can be found for {kind_of(e)} in an index map; use sums, // and % of constants")
 
 
 def _pair(e: ex.BinaryExpr, done: dict[PrimExpr, _Interval]) -> tuple[_Interval, _Interval]:

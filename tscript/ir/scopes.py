@@ -19,6 +19,7 @@ from tscript.ir.index_map import IndexMap
 from tscript.ir.rules import WellFormedError
 from tscript.ir.stmt import BufferRegion
 from tscript.support.span import Span
+from tscript.support.wording import kind_of, with_article
 
 
 class ScopeVerifier:
@@ -100,7 +101,7 @@ class ScopeVerifier:
         elif isinstance(value, IndexMap):
             self._index_map(value)
         elif not (value is None or isinstance(value, (Node, np.ndarray)) or is_value_object(value)):
-            raise self.fail("W17", f"{what} is a {type(value).__name__}", None)
+            raise self.fail("W17", f"{what} is {kind_of(value)}", None)
 
     def _index_map(self, value: IndexMap) -> None:
         self.shared_scope(value, value.initial_indices)
@@ -190,7 +191,7 @@ class ScopeVerifier:
 
     def tensor_only(self, e: PrimExpr) -> None:
         """Nodes that have no meaning in a kernel."""
-        raise self.fail("W16", f"a {type(e).__name__} stands in a kernel", e)
+        raise self.fail("W16", f"{kind_of(e)} stands in a kernel", e)
 
     def reducer(self, r: ex.CommReducer) -> None:
         """Check a reducer, whose variables live in it alone."""
@@ -216,10 +217,10 @@ class ScopeVerifier:
             found = f"{s.buffer.name} has {len(s.buffer.shape)} dimensions but {len(s.indices)} subscripts"
             raise self.fail("W12", found, s)
         for e in s.indices:
-            if not (e.dtype.is_integer or e.dtype.is_bool):
-                raise self.fail("W12", f"a subscript of {s.buffer.name} is a {e.dtype!s}", s)
+            if not e.dtype.is_integer:
+                raise self.fail("W12", f"a subscript of {s.buffer.name} is {with_article(e.dtype)}", s)
         if s.predicate is not None and not s.predicate.dtype.is_bool:
-            raise self.fail("W12", f"the mask of an access to {s.buffer.name} is a {s.predicate.dtype!s}", s)
+            raise self.fail("W12", f"the mask of an access to {s.buffer.name} is {with_article(s.predicate.dtype)}", s)
 
 
 _VISIT: Final = 0

@@ -8,6 +8,7 @@ from tscript.ir.base import FrozenDict, Node, trailing
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var, check_indices
 from tscript.support.span import Span
+from tscript.support.wording import with_article
 
 if TYPE_CHECKING:
     from tscript.ir.buffer import Buffer
@@ -207,6 +208,8 @@ class Prefetch(Stmt):
 class BufferRegion(Node):
     """A box of elements of a buffer, one range for each dimension."""
 
+    kind_in_messages: ClassVar[str] = "a region of a buffer"
+
     buffer: Buffer
     region: tuple[Range, ...]
 
@@ -259,7 +262,9 @@ class BlockRealize(Stmt):
             )
         for axis, value in zip(self.block.iter_vars, self.iter_values, strict=True):
             if not value.dtype.is_integer:
-                raise TypeError(f"axis {axis.var.name} of block {self.block.name_hint!r} is bound to a {value.dtype!s}")
+                raise TypeError(
+                    f"axis {axis.var.name} of block {self.block.name_hint!r} is bound to {with_article(value.dtype)}"
+                )
 
 
 def seq(*stmts: Stmt | None) -> Stmt:

@@ -37,6 +37,7 @@ from tscript.ir.function import IRModule, PrimFunc
 from tscript.ir.hashing import structural_hash
 from tscript.ir.stmt import Stmt
 from tscript.support.errors import InternalError, VerifyError
+from tscript.support.wording import kind_of
 
 _OPEN: Final = 4
 _CLOSE: Final = 5
@@ -120,7 +121,7 @@ class _Comparison:
 
     def _nodes(self, x: Node, y: Node, path: _Path, mode: int) -> str | None:
         if type(x) is not type(y):
-            return f"a {type(x).__name__} stands against a {type(y).__name__}"
+            return f"{kind_of(x)} stands against {kind_of(y)}"
         special = _COMPARE.get(type(x))
         if special is not None:
             return special(self, x, y, path, mode)

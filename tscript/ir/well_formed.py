@@ -19,7 +19,7 @@ from tscript.ir.function import IRModule, PrimFunc
 from tscript.ir.rules import WellFormedError
 from tscript.ir.scopes import ScopeVerifier
 from tscript.ir.stmt import Block, BlockRealize, For, ForKind, Stmt
-from tscript.support.wording import kind_of
+from tscript.support.wording import kind_of, with_article
 
 
 def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
@@ -85,7 +85,9 @@ class _Verifier(ScopeVerifier):
             if not any(p is q for q in func.params):
                 raise self.fail("W14", f"the buffer {buffer.name} belongs to {p.name}, which is no parameter", func)
             if not p.dtype.is_handle:
-                raise self.fail("W14", f"the buffer {buffer.name} belongs to {p.name}, which is a {p.dtype!s}", func)
+                raise self.fail(
+                    "W14", f"the buffer {buffer.name} belongs to {p.name}, which is {with_article(p.dtype)}", func
+                )
             made += self.declare(buffer, True, func)
             made += self.implied(buffer, func)
         for buffer in func.buffer_map.values():
@@ -166,7 +168,7 @@ class _Verifier(ScopeVerifier):
         """The body stands after the check."""
         self.expr(s.condition)
         if not s.condition.dtype.is_bool:
-            raise self.fail("W18", f"the condition of an assertion is a {s.condition.dtype!s}", s)
+            raise self.fail("W18", f"the condition of an assertion is {with_article(s.condition.dtype)}", s)
         if not isinstance(s.message, ex.StringImm):
             raise self.fail("W18", f"the message of an assertion is {kind_of(s.message)}", s)
         yield s.body
@@ -176,7 +178,7 @@ class _Verifier(ScopeVerifier):
         self._extents(s.buffer_var, s.extents, s)
         self.expr(s.condition)
         if not s.condition.dtype.is_bool:
-            raise self.fail("W18", f"the condition of an allocation is a {s.condition.dtype!s}", s)
+            raise self.fail("W18", f"the condition of an allocation is {with_article(s.condition.dtype)}", s)
         self.attributes("the allocation", s.annotations)
         self.define(s.buffer_var, s)
         yield s.body
@@ -192,11 +194,13 @@ class _Verifier(ScopeVerifier):
 
     def _extents(self, pointer: Var, extents: Iterable[PrimExpr], node: object) -> None:
         if not pointer.dtype.is_handle:
-            raise self.fail("W19", f"memory is allocated for {pointer.name}, which is a {pointer.dtype!s}", node)
+            raise self.fail(
+                "W19", f"memory is allocated for {pointer.name}, which is {with_article(pointer.dtype)}", node
+            )
         for e in extents:
             self.expr(e)
             if not e.dtype.is_integer:
-                raise self.fail("W19", f"an extent of the allocation is a {e.dtype!s}", node)
+                raise self.fail("W19", f"an extent of the allocation is {with_article(e.dtype)}", node)
 
     def decl_buffer(self, s: st.DeclBuffer) -> Steps:
         """A view of memory that is in scope."""
@@ -254,7 +258,7 @@ class _Verifier(ScopeVerifier):
     def _condition(self, e: PrimExpr, node: object) -> None:
         self.expr(e)
         if not e.dtype.is_bool or e.dtype.lanes != 1:
-            raise self.fail("W18", f"a condition is a {e.dtype!s}", node)
+            raise self.fail("W18", f"a condition is {with_article(e.dtype)}", node)
 
     def loop(self, s: For) -> Steps:
         """Start and extent are outside the scope of the loop variable."""
@@ -262,7 +266,8 @@ class _Verifier(ScopeVerifier):
         self.expr(s.extent)
         kind = s.loop_var.dtype
         if not kind.is_integer or kind.lanes != 1 or s.min.dtype is not kind or s.extent.dtype is not kind:
-            found = f"the loop over {s.loop_var.name} ({kind!s}) runs from a {s.min.dtype!s} over a {s.extent.dtype!s}"
+            bounds = f"from {with_article(s.min.dtype)} over {with_article(s.extent.dtype)}"
+            found = f"the loop over {s.loop_var.name} ({kind!s}) runs {bounds}"
             raise self.fail("W09", found, s)
         made: list[Var] = []
         if (s.kind == ForKind.THREAD_BINDING) is not (s.thread_binding is not None):
@@ -295,7 +300,9 @@ class _Verifier(ScopeVerifier):
                 raise self.fail("W05", found, s)
         self.expr(s.predicate)
         if not s.predicate.dtype.is_bool or s.predicate.dtype.lanes != 1:
-            raise self.fail("W06", f"the predicate of block {s.block.name_hint!r} is a {s.predicate.dtype!s}", s)
+            raise self.fail(
+                "W06", f"the predicate of block {s.block.name_hint!r} is {with_article(s.predicate.dtype)}", s
+            )
         yield s.block
 
     def block(self, s: Block) -> Steps:
@@ -332,7 +339,7 @@ class _Verifier(ScopeVerifier):
         self.range(axis.dom)
         kind = axis.var.dtype
         if not kind.is_integer or axis.dom.min.dtype is not kind or axis.dom.extent.dtype is not kind:
-            domain = f"runs from a {axis.dom.min.dtype!s} over a {axis.dom.extent.dtype!s}"
+            domain = f"runs from {with_article(axis.dom.min.dtype)} over {with_article(axis.dom.extent.dtype)}"
             found = f"the axis {axis.var.name} is {kind!s} but {domain}"
             raise self.fail("W05", found, block)
 
@@ -340,7 +347,9 @@ class _Verifier(ScopeVerifier):
         view, source = match.buffer, match.source
         self.region(source)
         if view.dtype is not source.buffer.dtype:
-            raise self.fail("W07", f"{view.name} is {view.dtype!s} but views a {source.buffer.dtype!s} buffer", block)
+            raise self.fail(
+                "W07", f"{view.name} is {view.dtype!s} but views {with_article(source.buffer.dtype)} buffer", block
+            )
         if view.scope() != source.buffer.scope():
             found = f"{view.name} lies in {view.scope()!r} but views a buffer in {source.buffer.scope()!r}"
             raise self.fail("W07", found, block)

@@ -111,8 +111,7 @@ def refuse_buffers(op: type[ast.AST], *operands: Any) -> None:
     """Raise ScriptError if an operand of an operator is a buffer as a whole."""
     for operand in operands:
         if isinstance(operand, Buffer):
-            element = f"{operand.name or 'A'}[{', '.join('ijklmnpq'[: operand.ndim]) or '()'}]"
-            hint = f"compute with elements, as in {element}, in loops over their indices"
+            hint = f"compute with elements, as in {operand.element_text()}, in loops over their indices"
             _refuse_kinds(op, operands, hint)
 
 

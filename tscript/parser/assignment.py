@@ -122,11 +122,11 @@ class Assigner:
                     "bind the values to names first, then write one line for each element",
                 )
             if isinstance(value, Frame):
-                value = value.open(self.builder)
+                value = self._opened(value, origin)
             for t, v in self._unpack(target, value):
                 self.assign(t, v)
         elif isinstance(target, ast.Name):
-            self._assign_name(target.id, value, target)
+            self._assign_name(target.id, value, target, origin)
         else:
             fail(
                 f"`{ast.unparse(target)}` cannot be assigned",
@@ -134,7 +134,16 @@ class Assigner:
                 "assign to a name or to an element of a buffer",
             )
 
-    def _assign_name(self, name: str, value: Any, node: ast.AST) -> None:
+    def _opened(self, frame: Frame, origin: ast.AST | None) -> Any:
+        """What a construct binds that is opened by an assignment; `origin` is the right side."""
+        try:
+            return frame.open(self.builder)
+        except ScriptError as e:
+            if e.span is None and origin is not None:
+                e.span = self.source.span(origin)
+            raise
+
+    def _assign_name(self, name: str, value: Any, node: ast.AST, origin: ast.AST | None) -> None:
         if isinstance(value, MetaVar):
             # No variable of the program comes from it, so nothing takes this name either.
             try:
@@ -145,7 +154,7 @@ class Assigner:
         elif isinstance(value, Frame):
             if isinstance(value, ForFrame):
                 fail("a loop is written `for i in ...:`", None, "put the loop in a for statement")
-            self.bind(name, value.open(self.builder), node)
+            self.bind(name, self._opened(value, origin), node)
         elif isinstance(value, (Buffer, IterVar)):
             self.bind(name, value, node)
         elif isinstance(value, Var) and value not in self.known:

@@ -39,10 +39,11 @@ from tscript.ir.stmt import (
     Stmt,
     While,
 )
+from tscript.ir.threads import require_thread
 from tscript.parser.blocks import TRUE, FunctionFrame
 from tscript.parser.builder import Builder, Frame, current
 from tscript.parser.diagnostics import fail, warn
-from tscript.support.wording import kind_of, shown_int
+from tscript.support.wording import kind_of, shown_int, with_article
 
 
 class MetaVar:
@@ -89,6 +90,18 @@ def as_expr(value: Any) -> PrimExpr:
     return convert(value)
 
 
+def operand(value: Any) -> Any:
+    """A region as the vector of its elements, anything else as it is."""
+    return region_as_vector(value) if isinstance(value, BufferRegion) else value
+
+
+def argument(value: Any) -> Any:
+    """An operand, or a list or tuple of operands."""
+    if type(value) in (list, tuple) and any(isinstance(v, BufferRegion) for v in value):
+        return type(value)(map(operand, value))
+    return operand(value)
+
+
 def value_type(value: PrimExpr) -> Type:
     """The type of a variable that holds `value`."""
     if isinstance(value, Var):
@@ -127,7 +140,8 @@ def stored_value(buffer: Buffer, value: Any, lanes: int) -> PrimExpr:
         )
     if got.is_float and (want.is_integer or want.is_bool):
         warn(
-            f"a {got!s} is stored in {buffer.name}, which holds {buffer.dtype!s}: the fraction is lost", current().span
+            f"{with_article(got)} is stored in {buffer.name}, which holds {buffer.dtype!s}: the fraction is lost",
+            current().span,
         )
     return cast(expr, want)
 
@@ -324,6 +338,8 @@ class LaunchThreadFrame(Frame):
         super().__init__()
         if not isinstance(tag_or_var, (str, Var)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f'a thread is named by a text such as "threadIdx.x", not by {kind_of(tag_or_var)}')
+        if isinstance(tag_or_var, str):
+            require_thread(tag_or_var)
         self.tag_or_var = tag_or_var
         self.extent = convert(extent)
         if not self.extent.dtype.is_integer:
@@ -379,7 +395,7 @@ def env_thread(thread_tag: str, dtype: str = "int32") -> Var:
     function = current().find(FunctionFrame)
     if function is None:
         fail("T.env_thread stands outside any function", None, "use it in a function decorated with @T.prim_func")
-    require_text("the tag of a thread", thread_tag)
+    require_thread(thread_tag)
     var = Var("", dtype)
     function.env_threads[var] = IterVar(None, var, IterVar.ThreadIndex, thread_tag)
     return var
@@ -438,7 +454,7 @@ class BranchFrame(Frame):
         if owner is None:
             fail(f"{name} stands outside T.If", None, f"put `with {name}():` directly in `with T.If(...):`")
         if getattr(owner, self.side) is not None:
-            fail(f"Duplicate {name} in one T.If", None, "keep one of them")
+            fail(f"T.If has a {name} already", None, f"put the statements of both into one `with {name}():`")
         self.owner = owner
 
     def build(self, builder: Builder, body: Stmt) -> None:
@@ -463,7 +479,7 @@ def else_() -> BranchFrame:
 
 __all__ = [
     "TRUE", "BranchFrame", "Broadcast", "IfFrame", "LaunchThreadFrame", "LetFrame", "MetaVar", "WhileFrame",
-    "WrapFrame", "annotated_type", "as_expr", "assert_", "attr", "buffer_store", "else_", "env_thread", "evaluate",
-    "if_", "launch_thread", "let", "let_stmt", "meta_var", "prefetch", "realize", "region_as_vector",
-    "stored_value", "then", "value_type", "vector_indices", "while_",
+    "WrapFrame", "annotated_type", "argument", "as_expr", "assert_", "attr", "buffer_store", "else_", "env_thread",
+    "evaluate", "if_", "launch_thread", "let", "let_stmt", "meta_var", "operand", "prefetch", "realize",
+    "region_as_vector", "stored_value", "then", "value_type", "vector_indices", "while_",
 ]  # fmt: skip

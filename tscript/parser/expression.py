@@ -35,7 +35,7 @@ from tscript.parser.arguments import (
 )
 from tscript.parser.blocks import reads, writes
 from tscript.parser.buffers import match_buffer
-from tscript.parser.control import realize, region_as_vector
+from tscript.parser.control import argument, operand, realize, region_as_vector
 from tscript.parser.diagnostics import at_span, close_matches, fail, full_traceback
 from tscript.parser.scope import Scope
 from tscript.parser.source import Source
@@ -120,7 +120,7 @@ def binary(op: type[ast.operator], left: Any, right: Any) -> Any:
 def compare(op: type[ast.cmpop], left: Any, right: Any) -> Any:
     """`left op right`: a node without folding if an operand is an expression, else Python's result."""
     method, node = _COMPARE[op]
-    left, right = _operand(left), _operand(right)
+    left, right = operand(left), operand(right)
 
     def python(left: Any, right: Any) -> Any:
         try:
@@ -168,17 +168,13 @@ def _plain(value: Any) -> Any:
     return number.item() if isinstance(value, np.generic) else number
 
 
-def _operand(value: Any) -> Any:
-    return region_as_vector(value) if isinstance(value, BufferRegion) else value
-
-
 def _is_bool(value: Any) -> bool:
     return value.dtype.is_bool if isinstance(value, PrimExpr) else isinstance(value, (bool, np.bool_))
 
 
 def compare_chain(ops: list[type[ast.cmpop]], values: list[Any]) -> Any:
     """A chain of comparisons, read as the module's docstring says."""
-    values = [_operand(v) for v in values]
+    values = [operand(v) for v in values]
     bools = [_is_bool(v) for v in values]
     if any(isinstance(v, PrimExpr) for v in values) and all(_COMPARE[op][1] for op in ops):
         as_python = all(a == b for a, b in itertools.pairwise(bools))
@@ -198,7 +194,7 @@ def compare_chain(ops: list[type[ast.cmpop]], values: list[Any]) -> Any:
 
 def logical(op: type[ast.boolop], left: Any, right: Any) -> Any:
     """`left and right` or `left or right` where one of them is an expression: a node without folding."""
-    a, b = match_lanes(convert(_operand(left)), convert(_operand(right)))
+    a, b = match_lanes(convert(operand(left)), convert(operand(right)))
     for side in (a, b):
         if not side.dtype.is_bool:
             word = "and" if op is ast.And else "or"
@@ -290,7 +286,7 @@ class Evaluator:
         return result
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
-        value = _operand(self.eval(node.operand))
+        value = operand(self.eval(node.operand))
         if isinstance(node.op, ast.Not):
             refuse_buffers(ast.Not, value)
             if not isinstance(value, PrimExpr):
@@ -308,7 +304,7 @@ class Evaluator:
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         kind = type(node.op)
-        result = _operand(self.eval(node.values[0]))
+        result = operand(self.eval(node.values[0]))
         refuse_buffers(kind, result)
         for following in node.values[1:]:
             if isinstance(result, PrimExpr):
@@ -316,7 +312,7 @@ class Evaluator:
             elif bool(result) is (kind is ast.Or):
                 return result
             else:
-                result = _operand(self.eval(following))
+                result = operand(self.eval(following))
         return result
 
     def visit_Compare(self, node: ast.Compare) -> Any:
@@ -349,8 +345,8 @@ class Evaluator:
     def key(self, node: ast.expr) -> Any:
         """The key of a subscript: values, slices, or a tuple of them. A region is the vector of its elements."""
         if isinstance(node, ast.Tuple):
-            return tuple(_operand(e) for e in self._elements(node.elts))
-        return _operand(self.eval(node))
+            return tuple(operand(e) for e in self._elements(node.elts))
+        return operand(self.eval(node))
 
     def visit_Slice(self, node: ast.Slice) -> slice:
         parts = (node.lower, node.upper, node.step)
@@ -386,8 +382,8 @@ class Evaluator:
             else:
                 kwargs[keyword.arg] = value
         if is_ours(function) and not _takes_regions(function):
-            args = [_operand(a) for a in args]
-            kwargs = {k: _operand(v) for k, v in kwargs.items()}
+            args = [argument(a) for a in args]
+            kwargs = {k: argument(v) for k, v in kwargs.items()}
         return args, kwargs
 
     def _elements(self, nodes: list[ast.expr]) -> Iterator[Any]:

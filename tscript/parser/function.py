@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping
@@ -124,6 +125,12 @@ def _read_parameters(reader: Reader, node: ast.FunctionDef, frame: FunctionFrame
                 "write it as a plain parameter with an annotation",
             )
     for parameter in (*arguments.posonlyargs, *arguments.args):
+        if parameter.annotation is None and parameter.arg in ("self", "cls"):
+            fail(
+                f"a kernel is no method: it gets no `{parameter.arg}`",
+                reader.source.span(parameter),
+                f"leave out `{parameter.arg}`; other kernels of the module are called by the name of the class",
+            )
         if parameter.annotation is None:
             fail(
                 "a parameter needs a type",
@@ -132,7 +139,9 @@ def _read_parameters(reader: Reader, node: ast.FunctionDef, frame: FunctionFrame
             )
         span = reader.source.span(parameter.annotation)
         reader.builder.span = reader.source.span(parameter)
+        reader.scope.otherwise = functools.partial(_symbolic_size, parameter.arg)
         value = annotation_value(reader.evaluator, parameter.annotation)
+        reader.scope.otherwise = None
         if not isinstance(value, (Var, Buffer)):
             fail(
                 f"`{ast.unparse(parameter.annotation)}` is no type of a parameter",
@@ -143,6 +152,15 @@ def _read_parameters(reader: Reader, node: ast.FunctionDef, frame: FunctionFrame
             fail(f"parameter {parameter.arg} has the same variable as another one", span)
         add_param(frame, parameter.arg, value)
         reader.bind(parameter.arg, value, parameter)
+
+
+def _symbolic_size(parameter: str, name: str) -> str:
+    """What to do about an unknown `name` in the type of `parameter`."""
+    handle = parameter.lower() if parameter.lower() != parameter else f"{parameter}_handle"
+    return (
+        f"for a size known only at the call, take `{handle}: T.handle`, and write in the body `{name} = T.int32()` "
+        f"and `{parameter} = T.match_buffer({handle}, shape, dtype)`"
+    )
 
 
 def annotation_value(evaluator: Evaluator, node: ast.expr) -> Any:

@@ -10,6 +10,7 @@ from tscript.ir.construct import const, convert, convert_attr, simple_sub
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import ExprLike, IntImm, IterVar, PrimExpr, Var
 from tscript.ir.stmt import For, ForKind, Stmt
+from tscript.ir.threads import require_thread
 from tscript.parser.builder import Builder, Frame
 from tscript.support.wording import kind_of
 
@@ -119,8 +120,7 @@ def thread_binding(
         if not isinstance(stop, str):
             raise ValueError('T.thread_binding needs a thread, as in T.thread_binding(32, thread="threadIdx.x")')
         thread, stop = stop, None
-    if not isinstance(thread, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"the thread of T.thread_binding is a text such as 'threadIdx.x', not {thread!r}")
+    require_thread(thread)
     if isinstance(stop, str):
         raise TypeError("T.thread_binding got two threads")
     return ForFrame(ForKind.THREAD_BINDING, _bounds(start, stop), annotations, thread)

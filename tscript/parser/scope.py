@@ -7,7 +7,7 @@ at its end. All other names come, as in Python, from the function around, then t
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from tscript.ir.expr import PrimExpr
@@ -36,10 +36,10 @@ class Scope:
 
     `captured` are the mappings to search, in order, for names not bound in the source. `outer` are names
     of the place a macro is used at, which the macro sees but cannot bind anew. `hints` tell, for names that
-    have no value here, what to do.
+    have no value here, what to do; `otherwise`, where set, does so for a name that is like no other.
     """
 
-    __slots__ = ("captured", "ended", "hints", "levels", "outer", "values")
+    __slots__ = ("captured", "ended", "hints", "levels", "otherwise", "outer", "values")
 
     def __init__(
         self,
@@ -53,6 +53,7 @@ class Scope:
         self.ended: dict[str, tuple[str, Span | None]] = {}
         self.outer = frozenset(outer)
         self.hints = hints or {}
+        self.otherwise: Callable[[str], str] | None = None
 
     def push(self, what: str) -> None:
         """Open a scope; `what` names it in messages."""
@@ -85,7 +86,10 @@ class Scope:
         for mapping in self.captured:
             if name in mapping:
                 return mapping[name]
-        fail(f"`{name}` is not defined", None, self.hints.get(name) or self._find_likely(name))
+        hint = self.hints.get(name) or self._find_likely(name)
+        if hint is None and self.otherwise is not None:
+            hint = self.otherwise(name)
+        fail(f"`{name}` is not defined", None, hint)
 
     def find(self, name: str, default: Any = None) -> Any:
         """The value of a name, or `default`."""

@@ -13,6 +13,7 @@ from tscript.ir.expr import Var
 from tscript.ir.json_io import load_json, save_json
 from tscript.ir.stmt import Stmt
 from tscript.runtime.function import FailureRecord, failure_text
+from tscript.support.wording import kind_of, with_article
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def load_failures(records: Any) -> tuple[LoadedFailure, ...]:
 
 def _of(value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
-        raise TypeError(f"found a {type(value).__name__} instead of a {kind.__name__}")
+        raise TypeError(f"found {kind_of(value)} instead of {with_article(kind.__name__)}")
     return value
 
 

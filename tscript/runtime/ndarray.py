@@ -12,6 +12,7 @@ from tscript.ir.semantics import NUMPY_TYPES, numpy_dtype
 from tscript.runtime.address import data_address
 from tscript.runtime.device import Device, cpu
 from tscript.runtime.sharing import given_capsule, shared_array
+from tscript.support.wording import kind_of
 
 _ALIGNMENT = 64
 _NAMES = {v: k for k, v in NUMPY_TYPES.items()}
@@ -149,7 +150,7 @@ class NDArray:
             return array(self, target)
         if not isinstance(target, NDArray):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(
-                f"the target of a copy is an NDArray or a device, not a {type(target).__name__}; for a NumPy array "
+                f"the target of a copy is an NDArray or a device, not {kind_of(target)}; for a NumPy array "
                 "use np.copyto(target, np.asarray(a))"
             )
         return target.copyfrom(self)

@@ -16,6 +16,7 @@ from tscript.runtime.address import data_address
 from tscript.runtime.ndarray import NDArray, dtype_name
 from tscript.runtime.sharing import device_of, is_host, place_name, shared_array
 from tscript.support.errors import BuildError, CallError
+from tscript.support.wording import kind_of, with_article
 
 DEFAULT_ALIGNMENT: Final = 64
 """What declarations say when they say nothing; NumPy's arrays need not keep to it."""
@@ -157,7 +158,7 @@ class ArrayArgument:
         except (TypeError, ValueError, RuntimeError, BufferError) as e:
             if not hasattr(value, "__dlpack__"):
                 self._fail(f"expected {self.text()}, got {_what(value)}; pass a NumPy array or a tscript.nd array")
-            self._fail(f"the memory of a {type(value).__name__} cannot be shared ({e}); pass a NumPy array")
+            self._fail(f"the memory of {kind_of(value)} cannot be shared ({e}); pass a NumPy array")
 
     def _remedy(self, value: Any) -> str:
         if value is None:
@@ -191,7 +192,7 @@ class ArrayArgument:
             low, high = int_range(want.dtype)
             if not low <= got <= high:
                 self._fail(
-                    f"{what} is {got}, but {want.name} is an {want.dtype!s}, which holds {low} to {high}; "
+                    f"{what} is {got}, but {want.name} is {with_article(want.dtype)}, which holds {low} to {high}; "
                     f"declare it as int64"
                 )
             env[want] = got
@@ -296,5 +297,4 @@ def _what(value: Any) -> str:
         return f"the {type(value).__name__} {value!r}"
     if isinstance(value, (NDArray, np.ndarray)):
         return f"an array of shape {cast(Any, value).shape}"
-    article = "an" if type(value).__name__[0] in "aeiou" else "a"
-    return f"{article} {type(value).__name__}"
+    return kind_of(value)

@@ -5,8 +5,20 @@ from __future__ import annotations
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 
+def with_article(name: str) -> str:
+    """`name` after "a" or "an", as it is spoken.
+
+    >>> with_article("int32"), with_article("uint8"), with_article("float32"), with_article("ndarray")
+    ('an int32', 'a uint8', 'a float32', 'an ndarray')
+    """
+    vowel = name[:1].lower() in tuple("aeio") or name.startswith("nd")
+    # The u of uint8 is spoken as in "unit", that of Undefined is not.
+    vowel = vowel or (name[:1].lower() == "u" and not name.lower().startswith(("uint", "uni", "us")))
+    return f"{'an' if vowel else 'a'} {name!s}"
+
+
 def kind_of(value: object) -> str:
-    """What `value` is, with its article.
+    """What `value` is, with its article. Classes whose name says nothing to users tell theirs as `kind_in_messages`.
 
     >>> kind_of(3), kind_of([]), kind_of(None), kind_of(len)
     ('an int', 'a list', 'None', 'a built-in function')
@@ -23,9 +35,8 @@ def kind_of(value: object) -> str:
         return "a function"
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    name = type(value).__name__
-    vowel = name[:1].lower() in "aeiou" or name.startswith("nd")
-    return f"{'an' if vowel else 'a'} {name}"
+    told = getattr(type(value), "kind_in_messages", None)
+    return told if isinstance(told, str) else with_article(type(value).__name__)
 
 
 def shown_int(value: int) -> str:

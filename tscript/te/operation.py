@@ -16,6 +16,7 @@ from tscript.ir.function import PrimFunc
 from tscript.ir.functor import post_order_visit, substitute
 from tscript.ir.stmt import Evaluate, Stmt
 from tscript.support.errors import ScriptError
+from tscript.support.wording import kind_of
 from tscript.te.report import at_user_line, function_span
 from tscript.te.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor, frozen_attrs
 
@@ -269,7 +270,7 @@ def extern(
         if isinstance(body, PrimExpr):
             body = Evaluate(body)
         if not isinstance(body, Stmt):
-            raise TypeError(f"the function returns a {type(body).__name__}; it must return a statement or a call")
+            raise TypeError(f"the function returns {kind_of(body)}; it must return a statement or a call")
     op = ExternOp(name, _current_tag(tag), frozen_attrs(attrs), tuple(tensors), tuple(ins), tuple(outs), body)
     outputs = tuple(op.output(i) for i in range(len(outs)))
     return outputs[0] if len(outputs) == 1 else outputs

@@ -23,6 +23,7 @@ from tscript.ir.expr import BufferLoad, Call, GlobalVar, IntImm, Op, PrimExpr, R
 from tscript.ir.functor import children
 from tscript.ir.stmt import Stmt
 from tscript.support.errors import BuildError
+from tscript.support.wording import kind_of
 
 _INDEX_CLASSES = (ex.Add, ex.Sub, ex.Mul, ex.Cast)
 
@@ -146,7 +147,7 @@ class ExpressionEmitter:
     def _emit(self, e: PrimExpr) -> str:
         handler = self._table.get(type(e))
         if handler is None:
-            raise self.refuse(f"a {type(e).__name__}", "lower the program first")
+            raise self.refuse(f"{kind_of(e)}", "lower the program first")
         return handler(self, e)
 
     # -- indices ---------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from tscript.codegen.llvm.types import (
 )  # fmt: skip
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import BufferLoad, Call, IntImm, PrimExpr, StringImm
+from tscript.support.wording import with_article
 
 
 class Emitter(Protocol):
@@ -64,7 +65,9 @@ def _require_float(em: Emitter, call: Call) -> DataType:
     dtype: DataType = call.args[0].dtype
     if not dtype.is_float:
         name = _name(call)
-        raise em.refuse(f"{name} of a {dtype!s}", f'convert the argument, as in T.{name}(T.Cast("float32", x))')
+        raise em.refuse(
+            f"{name} of {with_article(dtype)}", f'convert the argument, as in T.{name}(T.Cast("float32", x))'
+        )
     return dtype
 
 
@@ -182,7 +185,8 @@ def _count_bits(name: str, extra: str) -> Handler:
         dtype: DataType = call.args[0].dtype
         if not dtype.is_integer:
             raise em.refuse(
-                f"{_name(call)} of a {dtype!s}", "it counts the bits of integers; use T.reinterpret for others"
+                f"{_name(call)} of {with_article(dtype)}",
+                "it counts the bits of integers; use T.reinterpret for others",
             )
         t = register_type(dtype)
         args = [(t, em.value(call.args[0]))] + ([("i1", extra)] if extra else [])

@@ -23,6 +23,7 @@ from tscript.ir.expr import BufferLoad, Call, GlobalVar, IntImm, PrimExpr, Strin
 from tscript.ir.function import PrimFunc
 from tscript.ir.semantics import numpy_dtype
 from tscript.support.errors import BuildError
+from tscript.support.wording import kind_of, with_article
 
 STACK_BYTES: Final = 1024
 """Allocations of at most this constant size live on the stack."""
@@ -88,7 +89,7 @@ class FunctionEmitter(ExpressionEmitter):
         if handler is None:
             is_tensor = isinstance(s, st.BufferRealize)
             advice = "allocate the buffer with T.alloc_buffer" if is_tensor else "lower the program first"
-            raise BuildError(f"{self.name}: a {type(s).__name__} has no native code\n  try: {advice}")
+            raise BuildError(f"{self.name}: {kind_of(s)} has no native code\n  try: {advice}")
         outer, self.stmt = self.stmt, s
         handler(self, s)
         self.stmt = outer
@@ -148,7 +149,8 @@ class FunctionEmitter(ExpressionEmitter):
             want = register_type(p.var.dtype)
             if register_type(a.dtype) != want:
                 raise self.refuse(
-                    f"a call of {abi.name} with a {a.dtype!s} for `{p.name}`", f"it takes a {p.var.dtype!s}"
+                    f"a call of {abi.name} with {with_article(a.dtype)} for `{p.name}`",
+                    f"it takes {with_article(p.var.dtype)}",
                 )
             args.append(f"{want} {self.value(a)}")
         status = self.b.let(f"call i32 @{quoted(kernel_symbol(abi.name))}({', '.join(args)})")
@@ -162,7 +164,9 @@ class FunctionEmitter(ExpressionEmitter):
         if abi.returns is None:
             return "undef"
         if abi.returns is not call.dtype:
-            raise self.refuse(f"a call of {abi.name} as a {call.dtype!s}", f"it returns a {abi.returns!s}")
+            raise self.refuse(
+                f"a call of {abi.name} as {with_article(call.dtype)}", f"it returns {with_article(abi.returns)}"
+            )
         bits = self.b.let(f"load {memory.memory_type(abi.returns)}, ptr {slot}, align 8")
         return memory.from_memory(self.b, abi.returns, bits)
 

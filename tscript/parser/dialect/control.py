@@ -24,7 +24,9 @@ from tscript.ir.expr import (
 )
 from tscript.ir.expr import Let as LetNode
 from tscript.ir.expr import Select as SelectNode
+from tscript.ir.threads import require_thread
 from tscript.parser.dialect.values import Value, call, op_function
+from tscript.support.wording import with_article
 
 # -- conversions ----------------------------------------------------------------------------------
 
@@ -55,8 +57,8 @@ def reinterpret(dtype: str, value: Value) -> PrimExpr:
         source_bits, target_bits = e.dtype.bits * e.dtype.lanes, target.bits * target.lanes
         if source_bits != target_bits:
             raise TypeError(
-                f"cannot read the {source_bits} bits of a {e.dtype!s} as {target!s}, which has {target_bits}; "
-                "T.Cast converts the value"
+                f"cannot read the {source_bits} bits of {with_article(e.dtype)} as {target!s}, "
+                f"which has {target_bits}; T.Cast converts the value"
             )
     return call(target, "reinterpret", e)
 
@@ -196,6 +198,8 @@ def iter_var(
         if iter_type not in IterVar.KIND_NAMES:
             raise ValueError(f"unknown kind of axis {iter_type!r}; choose from {', '.join(IterVar.KIND_NAMES)}")
         iter_type = IterVar.KIND_NAMES.index(iter_type)
+    if iter_type == IterVar.ThreadIndex and thread_tag:
+        require_thread(thread_tag)
     domain = dom if dom is None or isinstance(dom, Range) else Range(*dom)
     if isinstance(v, str):
         v = Var(v, "int32" if domain is None else domain.extent.dtype)

@@ -36,6 +36,8 @@ class DtypeFunction:
 
     __slots__ = ("__name__", "dtype")
 
+    kind_in_messages: Final = "a type"
+
     def __init__(self, name: str) -> None:
         self.__name__ = name
         self.dtype = DataType(name)
@@ -60,11 +62,18 @@ class DtypeFunction:
     def __repr__(self) -> str:
         return f"T.{self.__name__}"
 
+    @property
+    def instead_of_value(self) -> str:
+        """What to write where a value is wanted."""
+        return f"T.{self.__name__}(x) is a value of that type"
+
 
 class HandleFunction:
     """`T.handle`: pointers. `T.handle()` is untyped, `T.handle("float32", "shared")` points to elements."""
 
     __slots__ = ("__name__", "dtype")
+
+    kind_in_messages: Final = "a type"
 
     def __init__(self) -> None:
         self.__name__ = "handle"

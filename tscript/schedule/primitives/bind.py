@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from tscript.ir.expr import IterVar, Var
 from tscript.ir.functor import pre_order_visit
 from tscript.ir.stmt import For, ForKind
+from tscript.ir.threads import THREADS
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import InstructionKind, attr, loop
@@ -58,13 +57,10 @@ def bind(s: ScheduleCore, loop: LoopRV, thread_axis: str) -> None:
     )
 
 
-_AXES = re.compile(r"(threadIdx|blockIdx)\.[xyz]|vthread(\.[xyz])?|cthread")
-
-
 def _require_thread(tag: str) -> None:
     if not isinstance(tag, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"a thread is named by a text such as 'threadIdx.x', not {tag!r}")
-    if not _AXES.fullmatch(tag):
+    if tag not in THREADS:
         refuse(
             f"there is no thread {tag!r}", hint="use threadIdx.x, .y or .z, blockIdx.x, .y or .z, vthread.x, .y or .z"
         )
