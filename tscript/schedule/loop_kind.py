@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import IterVar
-from tscript.ir.stmt import ForKind
+from tscript.ir.stmt import BufferRegion, ForKind
 from tscript.schedule.conflicts import Conflict, find_conflict
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.sref import StmtSRef
-from tscript.schedule.symbols import axes_using
+from tscript.schedule.symbols import axes_using, mentions
 
 
 def set_kind(s: ScheduleCore, loop: StmtSRef, kind: int, thread: IterVar | None = None) -> None:
@@ -43,8 +43,21 @@ def _is_private(buffer: Buffer, thread_tag: str) -> bool:
     return bool(thread_tag) and scope == "local"
 
 
+def _indexes(region: BufferRegion, axis: IterVar) -> bool:
+    return any(mentions(r.min, {axis.var: None}) for r in region.region)
+
+
 def _refuse_axis(loop: StmtSRef, block: StmtSRef, axis: IterVar, what: str) -> None:
     if axis.iter_type == IterVar.CommReduce:
+        output = next((w.buffer.name for w in block.block.writes if _indexes(w, axis)), None)
+        if output is not None:
+            refuse(
+                f"{{0}} cannot be {what}: `{axis.var.name}` of {{1}} is declared as a reduce axis, though it is a "
+                f"subscript of the output `{output}`",
+                loop.loop,
+                block.block,
+                hint=f"declare it as spatial: {axis.var.name} = T.axis.spatial(...)",
+            )
         refuse(
             f"{{0}} cannot be {what}: its iterations accumulate into the same elements through the reduce axis "
             f"`{axis.var.name}` of {{1}}",

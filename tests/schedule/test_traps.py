@@ -1,0 +1,109 @@
+"""Programs over which users of other compilers stumbled."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.schedule.check import check_schedule, rejects
+from tscript.schedule import Schedule, ScheduleError
+from tscript.script import tir as T
+
+
+@T.prim_func
+def batched(A: T.Buffer((4, 8, 8), "float32"), B: T.Buffer((4, 8, 8), "float32"), C: T.Buffer((4, 8, 8), "float32")):
+    Y = T.alloc_buffer((4, 8, 8))
+    for n, i, j, k in T.grid(4, 8, 8, 8):
+        with T.block("Y"):
+            vn, vi, vj, vk = T.axis.remap("SSSR", [n, i, j, k])
+            with T.init():
+                Y[vn, vi, vj] = 0.0
+            Y[vn, vi, vj] = Y[vn, vi, vj] + A[vn, vi, vk] * B[vn, vk, vj]
+    for n, i, j in T.grid(4, 8, 8):
+        with T.block("C"):
+            vn, vi, vj = T.axis.remap("SSS", [n, i, j])
+            C[vn, vi, vj] = T.max(Y[vn, vi, vj], 0.0)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_the_batch_loop_may_be_parallel_before_and_after_the_init_is_taken_out(when: str) -> None:
+    def steps(s: Schedule) -> None:
+        n, i, j, k = s.get_loops("Y")
+        j0, j1 = s.split(j, [None, 4])
+        k0, k1 = s.split(k, [None, 4])
+        s.reorder(n, i, j0, k0, k1, j1)
+        s.reverse_compute_at("C", j0)
+        if when == "before":
+            s.parallel(n)
+        s.decompose_reduction("Y", k0)
+        if when == "after":
+            s.parallel(n)
+
+    check_schedule(batched, steps)
+
+
+@T.prim_func
+def all_reduced(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
+    for b, k in T.grid(4, 8):
+        with T.block("B"):
+            vb, vk = T.axis.remap("RR", [b, k])
+            B[vb] = B[vb] + A[vb, vk]
+
+
+def test_an_output_axis_that_is_declared_as_reduction_is_told_so() -> None:
+    rejects(
+        all_reduced,
+        lambda s: s.parallel(s.get_loops("B")[0]),
+        r"`vb` of block `B` is declared as a reduce axis, though it is a subscript of the output `B`(?s:.*)T.axis.spatial",
+        at=["b", "B"],
+    )
+    rejects(all_reduced, lambda s: s.parallel(s.get_loops("B")[1]), "accumulate into the same elements(?s:.*)rfactor")
+
+
+@T.prim_func
+def empty(A: T.Buffer((4,), "float32")):
+    for i, j, k in T.grid(0, 8, 8):
+        with T.block("A"):
+            vi, _vj, _vk = T.axis.remap("SSS", [i, j, k])
+            A[vi] = 1.0
+
+
+def test_loops_of_no_iterations_are_scheduled_like_others() -> None:
+    def steps(s: Schedule) -> None:
+        outer, _ = s.split(s.fuse(*s.get_loops("A")), [None, 4])
+        s.parallel(outer)
+
+    check_schedule(empty, steps)
+
+
+@T.prim_func
+def triangle(A: T.Buffer((4,), "float32")):
+    for i in range(4):
+        for j in range(i + 1):
+            with T.block("A"):
+                _vi, vj = T.axis.remap("SS", [i, j])
+                A[vj] = 1.0
+
+
+def test_loops_of_which_one_depends_on_the_other_are_not_fused() -> None:
+    rejects(triangle, lambda s: s.fuse(*s.get_loops("A")), "depends on loop `i`", at=["j", "i"])
+
+
+@T.macro
+def count(X):
+    for i in range(4):
+        with T.block("count"):
+            vi = T.axis.spatial(4, i)
+            X[vi] = X[vi] + 1.0
+
+
+@T.prim_func
+def counted(A: T.Buffer((4,), "float32")):
+    count(A)
+    count(A)
+
+
+def test_a_name_that_several_blocks_have_finds_none_and_all_are_shown() -> None:
+    with pytest.raises(ScheduleError, match="2 blocks of main are called 'count'") as caught:
+        Schedule(counted).get_block("count")
+    assert len(caught.value.at) == 2
+    assert str(caught.value).count("^^^") >= 2
