@@ -89,6 +89,7 @@ def _narrowed(
     ranges = input_iters
     if isinstance(predicate, IntImm) and predicate.value:
         return ranges, []
+    ranges = {**input_iters, **_single_values(predicate, input_iters, analyzer)}
     while True:
         single = {v: r.min for v, r in ranges.items() if is_int(analyzer.simplify(r.extent), 1)}
         predicate = substitute(predicate, single) if single else predicate
@@ -97,6 +98,18 @@ def _narrowed(
         # An iterator left with one value may leave another sum with one iterator.
         if not sums or all(v in single or not is_int(r.extent, 1) for v, r in ranges.items()):
             return ranges, sums
+
+
+def _single_values(predicate: PrimExpr, input_iters: Mapping[Var, Range], analyzer: Analyzer) -> dict[Var, Range]:
+    """Iterators that the predicate leaves a single value."""
+    inner = bound_analyzer(analyzer, input_iters)
+    found: dict[Var, Range] = {}
+    with inner.constraint_scope(predicate):
+        for v in input_iters:
+            value = inner.context.bound(v).constant
+            if value is not None:
+                found[v] = Range.from_min_extent(IntImm(v.dtype, value), IntImm(v.dtype, 1))
+    return found
 
 
 def bound_analyzer(outer: Analyzer, ranges: Mapping[Var, Range]) -> Analyzer:

@@ -108,6 +108,8 @@ class IterMapRewriter:
             a, b = values[e.a], values[e.b]
             if a.args or b.args:
                 return rule(self, e, a, b)
+            # What has iterators in it may still have lost them, as the quotient of what is too small.
+            return IterSumExpr((), self.factors.analyzer.simplify(type(e)(a.base, b.base)))
         elif any(values[v].args for v in _variables(e, values)):
             raise NotAffine(f"`{e}` is no sum, multiple, quotient or remainder of iterators")
         if isinstance(e, (IntImm, Var)):
