@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tscript.arith.analyzer import Analyzer
 from tscript.ir import construct as make
 from tscript.ir.expr import IntImm, PrimExpr, Range, Var
 
 
-@dataclass(frozen=True, eq=False)
-class IntConstraints:
+class IntConstraints(NamedTuple):
     """Variables, ranges that some of them keep to, and conditions that hold."""
 
     variables: tuple[Var, ...]
@@ -19,8 +18,7 @@ class IntConstraints:
     relations: tuple[PrimExpr, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class IntConstraintsTransform:
+class IntConstraintsTransform(NamedTuple):
     """A system and an equivalent one.
 
     `src_to_dst` gives old variables in terms of new ones, `dst_to_src` the reverse.
@@ -32,8 +30,7 @@ class IntConstraintsTransform:
     dst_to_src: Mapping[Var, PrimExpr]
 
 
-@dataclass(frozen=True, eq=False)
-class IntGroupBounds:
+class IntGroupBounds(NamedTuple):
     """Bounds of a variable `v`: `lower <= coef * v`, `coef * v == equal` and `coef * v <= upper` for each of them."""
 
     coef: int

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Matrix = list[list[int]]
 
 
-@dataclass(frozen=True)
-class SmithForm:
+class SmithForm(NamedTuple):
     """`left * A * right` has `diagonal` on its diagonal, each entry dividing the next, and zeros elsewhere.
 
     `right_inverse` is the inverse of `right`.

@@ -79,7 +79,7 @@ def _detect(
         if error is not None:
             return IterMapResult([], [error], _FALSE)
     added = _FALSE if padding is None else analyzer.simplify(padding.predicate)
-    return IterMapResult(found, [], added, rewriter.input_marks)
+    return IterMapResult(found, [], added, tuple(rewriter.input_marks))
 
 
 def _narrowed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tscript.arith.analyzer import Analyzer
 from tscript.arith.context import conjuncts
@@ -21,8 +21,7 @@ class _Mixed(Exception):
     """Outer and inner iterators are mixed where they cannot be told apart."""
 
 
-@dataclass(frozen=True)
-class _Division:
+class _Division(NamedTuple):
     """`outer * inner_extent + inner`, as marks' sources with their extents."""
 
     outer: IterSumExpr

@@ -8,8 +8,9 @@ an index of an affine map is.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from tscript.ir.expr import IntImm, PrimExpr, Var
 
@@ -79,8 +80,7 @@ class IterSumExpr:
 IterMapExpr = IterSplitExpr | IterSumExpr
 
 
-@dataclass(frozen=True)
-class IterMapResult:
+class IterMapResult(NamedTuple):
     """`indices` as sums, empty where detection failed, `errors` saying why.
 
     `padding_predicate` holds, over the padded domain, where no input leads to: it is false where nothing was padded.
@@ -89,7 +89,7 @@ class IterMapResult:
     indices: list[IterSumExpr]
     errors: list[str]
     padding_predicate: PrimExpr
-    input_marks: list[IterMark] = field(default_factory=list[IterMark])
+    input_marks: tuple[IterMark, ...] = ()
 
 
 def variables_of(mark: IterMark) -> dict[Var, None]:

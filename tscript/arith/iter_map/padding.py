@@ -6,8 +6,6 @@ round uses the padded marks. What the padding adds is described by a predicate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tscript.arith.iter_map.factors import Factors, is_int
 from tscript.arith.iter_map.model import IterMark, IterSplitExpr, IterSumExpr
 from tscript.arith.iter_map.normalize import source_expr
@@ -17,11 +15,10 @@ from tscript.ir.dtype import BOOL
 from tscript.ir.expr import IntImm, PrimExpr
 
 
-@dataclass
 class _Need:
-    divisor: PrimExpr
-    left: PrimExpr
-    padded: IterMark | None = None
+    def __init__(self, divisor: PrimExpr, left: PrimExpr) -> None:
+        self.divisor, self.left = divisor, left
+        self.padded: IterMark | None = None
 
 
 class Padding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tscript.arith.analyzer import Analyzer
 from tscript.arith.context import conjuncts
@@ -17,8 +17,7 @@ from tscript.ir.functor import post_order_visit
 from tscript.ir.linear import LinearForm
 
 
-@dataclass(frozen=True)
-class IterBound:
+class IterBound(NamedTuple):
     """`low <= expr < end`, where either may be missing."""
 
     expr: PrimExpr

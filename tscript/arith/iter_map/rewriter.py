@@ -7,8 +7,7 @@ so that `i * 4 + j` in two indices is one iterator. A predicate narrows the mark
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from tscript.arith.analyzer import Analyzer
 from tscript.arith.iter_map.factors import Factors, is_int
@@ -27,16 +26,14 @@ class NotAffine(Exception):
 Key = tuple[tuple[IterMark, PrimExpr, PrimExpr], PrimExpr]
 
 
-@dataclass(frozen=True)
-class Fused:
+class Fused(NamedTuple):
     """The mark of a sum of splits, whose value is that of the sum minus `offset`."""
 
     mark: IterMark
     offset: PrimExpr
 
 
-@dataclass(frozen=True)
-class Constraint:
+class Constraint(NamedTuple):
     """A sum that a predicate narrows: its splits, innermost first, with scales relative to the first."""
 
     splits: tuple[IterSplitExpr, ...]
