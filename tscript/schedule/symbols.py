@@ -56,6 +56,9 @@ def range_bounds(domain: Mapping[Var, Range]) -> dict[Var, Bound]:
     """Constant bounds of variables that run over ranges; later ranges may use earlier variables."""
     bounds: dict[Var, Bound] = {}
     for var, r in domain.items():
+        if isinstance(r.min, IntImm) and isinstance(r.extent, IntImm):
+            bounds[var] = Bound(r.min.value, r.min.value + max(r.extent.value, 1) - 1)
+            continue
         low, extent = const_bound(r.min, bounds), const_bound(r.extent, bounds)
         high = None
         start = const_bound(r.min, bounds).high
