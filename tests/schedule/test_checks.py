@@ -54,6 +54,7 @@ def bound_to(loops: str, extents: str, *bindings: tuple[int, str]) -> PrimFunc:
         ("f", "96", [(8, "f // 12"), (12, "f % 12")]),
         ("f", "96", [(2, "f // 48"), (4, "f % 48 // 12"), (12, "f % 12")]),
         ("f, k_1", "24, 4", [(8, "f // 3"), (12, "f % 3 * 4 + k_1")]),
+        ("i, j", "7, 5", [(5, "(i * 5 + j) // 7"), (7, "(i * 5 + j) % 7")]),
         ("i, j", "4, 4", [(8, "(i * 4 + j) // 2"), (2, "(i * 4 + j) % 2")]),
         ("i, j", "n, 4", [(100, "i * 4 + j")]),
         ("i, j", "8, 12", [(20, "i + 5"), (12, "j")]),
@@ -78,6 +79,8 @@ def test_affine_bindings(loops: str, extents: str, bindings: list[tuple[int, str
         ("f", "96", [(12, "f % 12")]),
         ("f", "96", [(8, "f // 12"), (8, "f % 8")]),
         ("f", "10", [(3, "f // 4"), (4, "f % 4")]),
+        ("i, j", "7, 5", [(5, "(i * 5 + j) // 7"), (7, "(i * 5 + j + 1) % 7")]),
+        ("i, j", "7, 5", [(5, "(i * 5 + j) // 7"), (7, "i")]),
         ("i, j", "8, 8", [(64, "i * j")]),
         ("i", "8", [(8, "7 - i")]),
         ("i, j", "8, n", [(800, "i * 4 + j")]),
@@ -93,6 +96,32 @@ def test_below_a_loop_outer_variables_count_as_constants():
     _, j = sch.state.loops_of(block)
     assert affine_binding(sch.state, block, below=j)
     assert not is_trivial_binding(sch.state, block)
+
+
+def test_a_fused_loop_split_with_overhang_stays_affine_and_covers_its_reader():
+    @T.prim_func
+    def func(A: T.Buffer((10, 7), "float32"), C: T.Buffer((10, 7), "float32")):
+        B = T.alloc_buffer((10, 7))
+        for i, j in T.grid(10, 7):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+        for i, j in T.grid(10, 7):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj]
+
+    for factors in ([None, 8], [None, 4, 2], [None, 3, 5]):
+        sch = Schedule(func)
+        sch.split(sch.fuse(*sch.get_loops("B")), factors)
+        block = sch.block(sch.get_block("B"))
+        assert affine_binding(sch.state, block)
+        assert region_cover(sch.state, sch.block(sch.get_block("C")))
+    shorter = sch.state.realize_of(block).predicate
+    assert "< 70" in str(shorter)
+    realize = sch.state.realize_of(block)
+    sch.state.replace(block, realize.replace(predicate=shorter.replace(b=shorter.b.replace(value=69))))
+    assert not region_cover(sch.state, sch.block(sch.get_block("C")))
 
 
 # -- complete and reduction blocks --------------------------------------------------------------------

@@ -6,12 +6,13 @@ without gap or overlap; the bindings of a block together are when each loop's di
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from tscript.arith import simplify
-from tscript.ir.expr import FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var
+from tscript.ir.expr import LT, Add, FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var
+from tscript.ir.functor import Rewriter, pre_order_visit
 from tscript.ir.linear import linear_form
 from tscript.schedule.symbols import mentions, range_bounds
 
@@ -44,9 +45,15 @@ def find_digits(expr: PrimExpr, domain: Mapping[Var, Range], as_set: bool = Fals
 
     With `as_set`, only the values that `expr` takes matter, not where it takes which: then loops may run backwards.
     """
+    if isinstance(expr, Var) and (known := _constant_range(domain.get(expr))) is not None:
+        # Most bindings are just a loop variable.
+        start, count = known
+        return DigitString(start, ((Digit(expr, 1, count.value), 1),) if count.value != 1 else (), count, 1)
     bounds = range_bounds(domain)
-    expr = simplify(expr, bounds)
     terms, constant = linear_form(expr)
+    if not all(isinstance(t, Var) or _divides_variable(t) for t in terms):
+        expr = simplify(expr, bounds)
+        terms, constant = linear_form(expr)
     base: PrimExpr = IntImm(expr.dtype, constant)
     digits: list[tuple[Digit, int]] = []
     whole: tuple[Var, int] | None = None
@@ -129,11 +136,97 @@ def _cut(
     return low, high
 
 
-def is_affine_map(values: Iterable[PrimExpr], domain: Mapping[Var, Range]) -> bool:
+def join_limited(
+    exprs: Sequence[PrimExpr], conditions: Sequence[PrimExpr], domain: Mapping[Var, Range]
+) -> tuple[list[PrimExpr], list[PrimExpr], dict[Var, Range]]:
+    """Expressions, conditions and domain with sums of whole loops replaced by variables of their own.
+
+    Where loops together count from zero on and `sum < n` cuts off what is too much, the sum is as good as one loop of
+    extent `n`; the condition is then used up. So is a sum whose quotient and rest cut across the loops it is made of.
+    """
+    join = _Join(list(exprs), list(conditions), dict(domain))
+    for c in conditions:
+        if isinstance(c, LT) and isinstance(c.a, Add) and isinstance(c.b, IntImm):
+            join.replace(c.a, c.b.value, c)
+    for total in [q.a for e in exprs for q in _quotients(e)]:
+        if isinstance(total, Add):
+            join.replace(total, None, None)
+    return join.exprs, join.conditions, join.domain
+
+
+@dataclass
+class _Join:
+    exprs: list[PrimExpr]
+    conditions: list[PrimExpr]
+    domain: dict[Var, Range]
+
+    def replace(self, total: PrimExpr, limit: int | None, condition: PrimExpr | None) -> None:
+        """Replace a sum everywhere, if it is one of whole loops and these are used nowhere else."""
+        string = find_digits(total, self.domain)
+        if string is None or string.whole is not None or string.scale != 1 or not _is_zero(string.base):
+            return
+        parts: dict[Var, list[Digit]] = {}
+        for d, _ in string.digits:
+            parts.setdefault(d.var, []).append(d)
+        count = string.count.value if isinstance(string.count, IntImm) else 0
+        limit = count if limit is None else limit
+        if not 0 < limit <= count or not all(_is_complete(ds, self.domain[v]) for v, ds in parts.items()):
+            return
+        joined = Var("joined", total.dtype)
+        swap = _ReplaceSum(total, joined)
+        exprs = [swap.rewrite(e) for e in self.exprs]
+        conditions = [swap.rewrite(c) for c in self.conditions if c is not condition]
+        if any(mentions(e, parts) for e in (*exprs, *conditions)):
+            return
+        self.exprs, self.conditions = exprs, conditions
+        self.domain = {v: r for v, r in self.domain.items() if v not in parts}
+        self.domain[joined] = Range.from_min_extent(IntImm(total.dtype, 0), IntImm(total.dtype, limit))
+
+
+class _ReplaceSum(Rewriter):
+    """Puts a variable for a sum, in whatever order its terms are written, also where only its rest matters."""
+
+    def __init__(self, total: PrimExpr, var: Var) -> None:
+        super().__init__()
+        self.form = linear_form(total)
+        self.var = var
+
+    def rewrite_Add(self, node: Add) -> PrimExpr:
+        """The variable, if this is the sum."""
+        return self.var if linear_form(node) == self.form else self.rewrite_children(node)
+
+    def rewrite_FloorMod(self, node: FloorMod) -> PrimExpr:
+        """The rest of the variable, if this is the rest of the sum: its factors may have been reduced."""
+        terms, constant = linear_form(node.a)
+        if isinstance(node.b, IntImm) and node.b.value > 0:
+            by = node.b.value
+            gaps = [terms.get(t, 0) - self.form[0].get(t, 0) for t in {**terms, **self.form[0]}]
+            if all(g % by == 0 for g in (*gaps, constant - self.form[1])):
+                return FloorMod(self.var, node.b)
+        return self.rewrite_children(node)
+
+
+def _quotients(e: PrimExpr) -> list[FloorDiv]:
+    found: list[FloorDiv] = []
+
+    def look(node: object) -> bool:
+        if isinstance(node, FloorDiv):
+            found.append(node)
+        return True
+
+    pre_order_visit(e, look)
+    return found
+
+
+def is_affine_map(values: Iterable[PrimExpr], domain: Mapping[Var, Range], conditions: Sequence[PrimExpr] = ()) -> bool:
     """Whether `values` are compact strings of digits that use each variable's digits at most once, and completely.
 
-    A variable that no value uses is allowed, as are values without any variable.
+    A variable that no value uses is allowed, as are values without any variable. `conditions` may cut off what a sum
+    of variables takes too much (see `join_limited`).
     """
+    values = list(values)
+    if not all(isinstance(v, Var) for v in values):
+        values, _, domain = join_limited(values, conditions, domain)
     used: dict[Var, list[Digit]] = {}
     whole: set[Var] = set()
     for value in values:
@@ -175,6 +268,14 @@ def _is_complete(digits: list[Digit], domain: Range) -> bool:
             return False
         reach *= d.extent
     return reach == _extent(domain)
+
+
+def _divides_variable(term: PrimExpr) -> bool:
+    return isinstance(term, (FloorDiv, FloorMod)) and isinstance(term.a, Var) and isinstance(term.b, IntImm)
+
+
+def _constant_range(r: Range | None) -> tuple[IntImm, IntImm] | None:
+    return (r.min, r.extent) if r is not None and isinstance(r.min, IntImm) and isinstance(r.extent, IntImm) else None
 
 
 def _extent(r: Range) -> int | None:

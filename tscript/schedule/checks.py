@@ -20,7 +20,7 @@ from tscript.schedule.errors import refuse
 from tscript.schedule.scope import DepKind
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import loop_ranges, mentions
+from tscript.schedule.symbols import conjuncts, loop_ranges, mentions
 
 # -- bindings -------------------------------------------------------------------------------------
 
@@ -32,7 +32,8 @@ def affine_binding(state: ScheduleState, block: StmtSRef, below: StmtSRef | None
     loops = state.loops_of(block)
     if below is not None:
         loops = loops[loops.index(below) :]
-    return is_affine_map(state.realize_of(block).iter_values, loop_ranges(loops))
+    realize = state.realize_of(block)
+    return is_affine_map(realize.iter_values, loop_ranges(loops), conjuncts(realize.predicate))
 
 
 def is_trivial_binding(state: ScheduleState, block: StmtSRef) -> bool:

@@ -13,7 +13,7 @@ from tscript.ir.expr import IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
 from tscript.ir.linear import difference, from_linear
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, For
-from tscript.schedule.affine import DigitString, are_independent, find_digits
+from tscript.schedule.affine import DigitString, are_independent, find_digits, join_limited
 from tscript.schedule.scope import DepKind
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
@@ -192,12 +192,14 @@ def written_box(
 ) -> WrittenBox | None:
     """What a block surely writes of a region's buffer while loops run over `domain`; None if that is no box."""
     ranges = bound_region(realize, region)
+    starts, conditions, domain = join_limited([r.min for r in ranges], conjuncts(realize.predicate), domain)
+    ranges = [Range.from_min_extent(m, r.extent) for m, r in zip(starts, ranges, strict=True)]
     used = variables(*(r.min for r in ranges))
     idle: dict[Var, PrimExpr] = {v: r.min for v, r in domain.items() if v not in used}
     narrowed = dict(domain)
     box = WrittenBox([], [], [])
     limits: list[PrimExpr] = []
-    for condition in conjuncts(realize.predicate):
+    for condition in conditions:
         # One instance for each element is enough: a variable that the region is free of may take its first value.
         part = substitute(condition, idle)
         short = simplify(part, bounds)
