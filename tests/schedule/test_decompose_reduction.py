@@ -370,3 +370,24 @@ def test_inside_the_split_loop_of_a_consumer_init_and_update_share_the_guard():
         s.decompose_reduction("sum", s.get_loops("sum")[-1])
 
     check_schedule(func, steps)
+
+
+def test_fused_and_split_with_overhang_on_either_side():
+    @T.prim_func
+    def func(X: T.Buffer((10, 7, 3, 5), "float32"), Y: T.Buffer((10, 7), "float32")):
+        for i, j, k, m in T.grid(10, 7, 3, 5):
+            with T.block("sum"):
+                vi, vj, vk, vm = T.axis.remap("SSRR", [i, j, k, m])
+                with T.init():
+                    Y[vi, vj] = T.float32(0)
+                Y[vi, vj] = Y[vi, vj] + X[vi, vj, vk, vm]
+
+    def steps(s: Schedule) -> None:
+        i, j, k, m = s.get_loops("sum")
+        outer, inner = s.split(s.fuse(i, j), [None, 16])
+        first, second = s.split(s.fuse(k, m), [None, 4])
+        s.reorder(outer, first, inner, second)
+        s.decompose_reduction("sum", first)
+
+    sch = check_schedule(func, steps)
+    assert "T.where(i_j_fused_0 * 16 + i_j_fused_1_init < 70)" in sch.mod.script()

@@ -12,7 +12,7 @@ from tscript.ir.dtype import BOOL
 from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit, substitute
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, SeqStmt, Stmt, seq
-from tscript.schedule.affine import find_digits
+from tscript.schedule.affine import find_digits, join_limited
 from tscript.schedule.checks import region_cover, require_reduction, require_scope_root
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
@@ -135,8 +135,8 @@ def _require_movable_init(s: ScheduleCore, target: StmtSRef, at: StmtSRef, loops
     for inner in loops[loops.index(at) :]:
         if inner.loop.loop_var not in bound and not make.is_const_int(inner.loop.extent, 1):
             refuse("{0} repeats {1} without any of its axes running over it", inner.loop, stmt)
-    domain = loop_ranges(loops)
-    for axis, value in zip(stmt.iter_vars, realize.iter_values, strict=True):
+    values, _, domain = join_limited(realize.iter_values, conjuncts(realize.predicate), loop_ranges(loops))
+    for axis, value in zip(stmt.iter_vars, values, strict=True):
         if axis.iter_type == IterVar.CommReduce:
             found = find_digits(value, domain)
             assert axis.dom is not None
