@@ -23,13 +23,14 @@ from tscript import error, ir, printer, script, tir
 from tscript.error import DiagnosticError
 from tscript.ir.function import IRModule
 from tscript.parser import default_vars
+from tscript.support.version import VERSION
 
 if TYPE_CHECKING:
     from tscript import driver, interp, nd, runtime, schedule, target, te, testing
     from tscript.driver import build, compile, lower
     from tscript.runtime import cpu, cuda, device, load_module
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 # Loaded when first asked for: name -> (module, name in it; None for the module itself).
 _LAZY: Final[dict[str, tuple[str, str | None]]] = {

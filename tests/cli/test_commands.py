@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+import tscript
 from tscript.cli import doctor
 from tscript.cli.main import main
 
@@ -234,3 +235,9 @@ def test_help_names_every_command(capsys):
     assert stopped.value.code == 0
     out = capsys.readouterr().out
     assert all(command in out for command in ("demo", "show", "doctor"))
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    found = run("--version")
+    assert (found.returncode, found.stdout, found.stderr) == (0, f"tscript {tscript.__version__}\n", "")
+    assert f'version = "{tscript.__version__}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")

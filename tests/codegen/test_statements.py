@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -295,8 +296,10 @@ def test_a_failed_assertion_raises_its_message() -> None:
     a = np.zeros(4, np.int32)
     lib(a, 4)
     assert a.tolist() == [1, 2, 3, 4]
-    with pytest.raises(AssertFailed, match="main: n is at most 4"):
+    with pytest.raises(AssertFailed, match="main: n is at most 4") as failed:
         lib(a, 5)
+    line = next(text for text in Path(__file__).read_text(encoding="utf-8").split("\n") if '"n is at most 4"' in text)
+    assert f"| {line}\n" in str(failed.value)
     with pytest.raises(AssertionError):
         lib(a, 6)
 

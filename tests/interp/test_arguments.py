@@ -77,9 +77,43 @@ def test_read_only_arrays_may_be_read_and_not_written() -> None:
     interp.run(copy, a, b)
     assert b.tolist() == [1, 2]
     b.flags.writeable = False
-    with pytest.raises(InterpError, match="read-only memory; pass a writeable array") as caught:
+    with pytest.raises(CallError) as refused:
         interp.run(copy, a, b)
-    assert caught.value.statement == "B[i] = A[i]"
+    assert str(refused.value) == (
+        "argument 2 `B` of copy: the kernel writes this array, but it is read-only; pass B.copy()"
+    )
+
+
+def test_a_read_only_array_that_is_written_through_a_view_is_refused_before_the_run() -> None:
+    @T.prim_func
+    def count(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+        for i in range(4):
+            A[i] = i
+        with T.block("b"):
+            T.reads()
+            T.writes(B[0:4])
+            V = T.match_buffer(B[0:4], (4,), "int32")
+            V[0] = 1
+
+    a, b = np.zeros(4, "int32"), np.zeros(4, "int32")
+    b.flags.writeable = False
+    with pytest.raises(CallError, match="argument 2 `B` of count: the kernel writes this array"):
+        interp.run(count, a, b)
+    assert not a.any()
+
+
+def test_a_read_only_array_that_is_written_through_a_pointer_stops_the_run() -> None:
+    @T.prim_func
+    def through(A: T.Buffer((4,), "int32")):
+        p: T.handle("int32") = A.data
+        B = T.Buffer((4,), "int32", data=p)
+        B[0] = 1
+
+    a = np.zeros(4, "int32")
+    a.flags.writeable = False
+    with pytest.raises(InterpError, match="read-only memory; pass a writeable array") as caught:
+        interp.run(through, a)
+    assert caught.value.statement == "B[0] = 1"
 
 
 def test_symbolic_sizes_come_from_the_arrays_and_must_agree() -> None:
@@ -87,7 +121,7 @@ def test_symbolic_sizes_come_from_the_arrays_and_must_agree() -> None:
     interp.run(count, a, b)
     assert b.tolist() == list(range(6))
     with pytest.raises(
-        CallError, match=r"parameter 1 \(B\) of count .*dimension 0 must be \(n \* m\) = 6.*got shape \(5,\)"
+        CallError, match=r"argument 2 `B` of count .*dimension 0 must be \(n \* m\) = 6.*got shape \(5,\)"
     ):
         interp.run(count, a, np.zeros(5, "int32"))
 
@@ -112,12 +146,17 @@ def test_scalar_and_zero_dimensional_parameters_work() -> None:
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        ((np.zeros((4, 3), "float64"),), "takes a float32 array of shape (4, 3); got an array of dtype float64"),
+        (
+            (np.zeros((4, 3), "float64"),),
+            "takes a float32 array of shape (4, 3); got an array of dtype float64; use A.astype('float32')",
+        ),
         ((np.zeros((4, 3), ">f4"),), "got an array of dtype >f4"),
-        ((np.zeros(12, "float32"),), "takes a float32 array of shape (4, 3), 2 dimensions; got shape (12,)"),
+        ((np.zeros(13, "float32"),), "takes a float32 array of shape (4, 3), 2 dimensions; got shape (13,)"),
+        ((np.zeros(12, "float32"),), "shape (12,); it has the right number of elements: A.reshape((4, 3))"),
         ((np.zeros((4, 4), "float32"),), "dimension 1 must be 3; got shape (4, 4)"),
-        ((3.5,), "takes a float32 array of shape (4, 3), not a float"),
-        ((), "double takes 1 arguments (A), not 0"),
+        ((3.5,), "takes a float32 array of shape (4, 3), not a float; use np.array(A, dtype='float32')"),
+        ((None,), "not None; pass an array"),
+        ((), "double takes 1 argument (A), not 0"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused_with_the_parameter_named(args: tuple[Any, ...], text: str) -> None:
@@ -130,7 +169,7 @@ def test_arrays_that_do_not_fit_are_refused_with_the_parameter_named(args: tuple
     ("value", "text"),
     [
         (300, "takes an int8, which holds -128 to 127; got 300"),
-        (1.5, "takes an int8, not 1.5 of type float"),
+        (1.5, "takes an int8, not 1.5 of type float; use int(n)"),
         ("1", "takes an int8"),
     ],
 )

@@ -1,12 +1,16 @@
 """Each mistake is reported at its exact place: the offending text is marked «so» in the sources."""
 
 import textwrap
+import traceback
+from pathlib import Path
 
 import pytest
 
+import tscript
 from tscript.script import from_source
 from tscript.script import ir as I
 from tscript.script import tir as T
+from tscript.support.config import configure
 from tscript.support.errors import ScriptError
 
 HEADER = """\
@@ -343,8 +347,6 @@ def test_an_error_in_a_helper_names_the_helper() -> None:
 
 
 def test_the_traceback_holds_only_the_entry_point_unless_more_is_asked_for() -> None:
-    from tscript.support.config import configure
-
     def frames(error: BaseException) -> int:
         tb, count = error.__traceback__, 0
         while tb is not None:
@@ -360,18 +362,30 @@ def test_the_traceback_holds_only_the_entry_point_unless_more_is_asked_for() -> 
     assert isinstance(full.value.__cause__, ZeroDivisionError) and short.value.__cause__ is None
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        "@T.prim_func\ndef f():\n    widht",
-        "@T.prim_func(private=True)\ndef f():\n    widht",
-        "@I.ir_module\nclass M:\n    @T.prim_func\n    def f():\n        widht",
-        "from_source('def f(A): pass')",
-    ],
-)
-def test_ipython_is_told_to_show_the_report_alone(kernel: str) -> None:
-    from tscript.support.config import configure
+_KERNELS = [
+    "@T.prim_func\ndef f():\n    widht",
+    "@T.prim_func(private=True)\ndef f():\n    widht",
+    "@I.ir_module\nclass M:\n    @T.prim_func\n    def f():\n        widht",
+    "@I.ir_module(check_well_formed=False)\nclass M:\n    @T.prim_func\n    def f():\n        widht",
+    "from_source('def f(A): pass')",
+]
 
+
+@pytest.mark.parametrize("kernel", _KERNELS)
+def test_a_traceback_shows_one_frame_of_ours(kernel: str) -> None:
+    names = {"T": T, "I": I, "from_source": from_source, "__name__": "__main__"}
+    with pytest.raises(ScriptError) as short:
+        exec(kernel, dict(names))
+    package = Path(tscript.__file__).parent
+    ours = [f for f in traceback.extract_tb(short.value.__traceback__) if package in Path(f.filename).parents]
+    assert len(ours) == 1, ours
+    with configure(full_traceback=True), pytest.raises(ScriptError) as full:
+        exec(kernel, dict(names))
+    assert len(traceback.extract_tb(full.value.__traceback__)) > len(traceback.extract_tb(short.value.__traceback__))
+
+
+@pytest.mark.parametrize("kernel", _KERNELS)
+def test_ipython_is_told_to_show_the_report_alone(kernel: str) -> None:
     names = {"T": T, "I": I, "from_source": from_source, "__name__": "__main__"}
     with pytest.raises(ScriptError) as short:
         exec(kernel, dict(names))

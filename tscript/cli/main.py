@@ -12,12 +12,14 @@ from tscript.cli.demo import run_demo
 from tscript.cli.doctor import run_doctor
 from tscript.cli.loading import LoadError, load_file, pick
 from tscript.support.errors import TScriptError
+from tscript.support.version import VERSION
 
 _DESCRIPTION = "Write kernels as decorated Python, look at them, run them, build them to native code."
 
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tscript", description=_DESCRIPTION)
+    parser.add_argument("--version", action="version", version=f"tscript {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     demo = commands.add_parser("demo", help="a matrix product with ReLU: shown, interpreted, built, checked and timed")
     demo.add_argument("--quick", action="store_true", help="time few calls only")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import INT64, DataType, int_range
 from tscript.ir.expr import PrimExpr, Var
 from tscript.ir.function import PrimFunc
+from tscript.ir.stmt import BufferStore, MatchBufferRegion
 from tscript.support.errors import CallError
 from tscript.support.wording import kind_of, with_article
 
@@ -48,12 +50,14 @@ class Signature:
                     found[e] = None
         self.symbols = tuple(found)
         self._addressed = _addressed(func)
+        self._written = _written(func)
 
     def bind(self, args: Sequence[Any], check: bool) -> Bound:
         """Check `args` and take them apart. Raises CallError naming the parameter, what it takes and what it got."""
         if len(args) != len(self.params):
             names = ", ".join(self._label(i) for i in range(len(self.params)))
-            raise CallError(f"{self.name} takes {len(self.params)} arguments ({names}), not {len(args)}")
+            count = "1 argument" if len(self.params) == 1 else f"{len(self.params)} arguments"
+            raise CallError(f"{self.name} takes {count} ({names}), not {len(args)}")
         bound = Bound()
         env: dict[Var, int | float] = {}
         arrays: dict[int, Array] = {}
@@ -81,7 +85,7 @@ class Signature:
         return self.buffers[i].name if i in self.buffers else self.params[i].name
 
     def _where(self, i: int) -> str:
-        return f"parameter {i} ({self._label(i)}) of {self.name}"
+        return f"argument {i + 1} `{self._label(i)}` of {self.name}"
 
     def _array(self, i: int, arg: Any) -> Array:
         array: Any = arg
@@ -96,7 +100,14 @@ class Signature:
             return np.asarray(memoryview(arg))
         except (TypeError, ValueError, BufferError, RuntimeError) as error:
             want = self._wanted(i) if i in self.buffers else "an array"
-            raise CallError(f"{self._where(i)} takes {want}, not {kind_of(arg)}") from error
+            remedy = "pass an array; outputs are arguments too" if arg is None else self._as_array_text(i)
+            raise CallError(f"{self._where(i)} takes {want}, not {kind_of(arg)}; {remedy}") from error
+
+    def _as_array_text(self, i: int) -> str:
+        name = self._label(i)
+        if i not in self.buffers:
+            return f"use np.array({name})"
+        return f"use np.array({name}, dtype={str(self.buffers[i].dtype.element)!r})"
 
     def _wanted(self, i: int) -> str:
         b = self.buffers[i]
@@ -114,7 +125,10 @@ class Signature:
             except OverflowError:
                 raise CallError(f"{self._where(i)} takes {with_article(dtype)}, which cannot hold {value}") from None
         if dtype.is_float or not isinstance(value, int) or (isinstance(value, bool) and not dtype.is_bool):
-            raise CallError(f"{self._where(i)} takes {with_article(dtype)}, not {arg!r} of type {type(arg).__name__}")
+            remedy = f"; use int({self._label(i)})" if isinstance(value, float) and dtype.is_integer else ""
+            raise CallError(
+                f"{self._where(i)} takes {with_article(dtype)}, not {arg!r} of type {type(arg).__name__}{remedy}"
+            )
         low, high = int_range(dtype)
         if not low <= value <= high:
             raise CallError(f"{self._where(i)} takes {with_article(dtype)}, which holds {low} to {high}; got {value}")
@@ -124,15 +138,33 @@ class Signature:
         b = self.buffers[i]
         want = semantics.numpy_dtype(b.dtype)
         if array.dtype != want:
-            raise CallError(f"{self._where(i)} takes {self._wanted(i)}; got an array of dtype {array.dtype!s}")
+            raise CallError(
+                f"{self._where(i)} takes {self._wanted(i)}; got an array of dtype {array.dtype!s}; "
+                f"use {b.name}.astype({str(b.dtype.element)!r})"
+            )
+        if b.data in self._written and not array.flags.writeable:
+            raise CallError(
+                f"{self._where(i)}: the kernel writes this array, but it is read-only; pass {b.name}.copy()"
+            )
         rank = len(b.shape) + (b.dtype.lanes > 1)
         if array.ndim != rank:
-            raise CallError(f"{self._where(i)} takes {self._wanted(i)}, {rank} dimensions; got shape {array.shape}")
+            raise CallError(
+                f"{self._where(i)} takes {self._wanted(i)}, {rank} dimensions; got shape {array.shape}"
+                + self._reshaped(i, array)
+            )
         if b.dtype.lanes > 1 and (array.shape[-1] != b.dtype.lanes or array.strides[-1] != array.itemsize):
             raise CallError(
                 f"{self._where(i)} takes {self._wanted(i)}: the last dimension of the array holds the "
                 f"{b.dtype.lanes} lanes of each element, side by side; got shape {array.shape}"
             )
+
+    def _reshaped(self, i: int, array: Array) -> str:
+        """What to do about an array of another shape that has the right number of elements."""
+        b = self.buffers[i]
+        shape = tuple(e.value for e in b.shape if isinstance(e, ex.IntImm))
+        if len(shape) != len(b.shape) or b.dtype.lanes > 1 or math.prod(shape) != array.size:
+            return ""
+        return f"; it has the right number of elements: {b.name}.reshape({shape})"
 
     def _bind_symbols(self, i: int, array: Array, env: dict[Var, int | float]) -> None:
         b = self.buffers[i]
@@ -152,7 +184,10 @@ class Signature:
         b = self.buffers.get(i)
         if b is None:
             if not array.flags.c_contiguous:
-                raise CallError(f"{self._where(i)} is an address; it takes a contiguous array only")
+                raise CallError(
+                    f"{self._where(i)} is an address; it takes a contiguous array only; "
+                    f"use np.ascontiguousarray({self._label(i)})"
+                )
             memory, start = Memory.of_array(array, check)
             return Pointer(memory, start)
         shape = array.shape[: len(b.shape)]
@@ -162,6 +197,7 @@ class Signature:
                 known = f"{_text(e)} = {want}" if not isinstance(e, ex.IntImm) else str(want)
                 raise CallError(
                     f"{self._where(i)} takes {self._wanted(i)}: dimension {d} must be {known}; got shape {array.shape}"
+                    + self._reshaped(i, array)
                 )
         width = array.itemsize * b.dtype.lanes
         steps = array.strides[: len(b.shape)]
@@ -176,7 +212,8 @@ class Signature:
                 raise CallError(f"{self._where(i)} takes strides {tuple(wanted)} (elements); got {strides}")
             if b.data in self._addressed:
                 raise CallError(
-                    f"{self._where(i)} must be contiguous, because the program uses its address; got strides {strides}"
+                    f"{self._where(i)} must be contiguous, because the program uses its address; "
+                    f"got strides {strides}; use np.ascontiguousarray({b.name})"
                 )
             bound.strided[i] = strides
         memory, start = Memory.of_array(array, check)
@@ -233,6 +270,26 @@ def _compact(shape: Sequence[int]) -> list[int]:
         steps.append(step)
         step *= extent
     return steps[::-1]
+
+
+def _written(func: PrimFunc) -> set[Var]:
+    """Data variables that `func` stores to, itself or through views of regions."""
+    written: set[Var] = set()
+    source_of: dict[Var, Var] = {}
+    for n in nodes_below(func.body):
+        if isinstance(n, BufferStore):
+            written.add(n.buffer.data)
+        elif isinstance(n, MatchBufferRegion):
+            source_of[n.buffer.data] = n.source.buffer.data
+        elif isinstance(n, ex.Call) and isinstance(n.op, ex.Op) and n.op.name == "tir.tvm_access_ptr":
+            data, mask = n.args[1], n.args[4]
+            if isinstance(data, Var) and isinstance(mask, ex.IntImm) and mask.value & 2:
+                written.add(data)
+    for view in [v for v in source_of if v in written]:
+        at: Var | None = view
+        while (at := source_of.get(at)) is not None:
+            written.add(at)
+    return written
 
 
 def _addressed(func: PrimFunc) -> set[Var]:

@@ -238,11 +238,18 @@ def prim_func(func: Any = None, *, private: bool = False, check_well_formed: boo
     >>> scale.__name__, len(scale.params)
     ('scale', 1)
     """
+    # A ScriptError is raised anew in the function that the user called: it is the only frame shown besides the user's.
     if func is not None:
-        return _decorate(func, sys._getframe(1), private, check_well_formed)  # pyright: ignore[reportPrivateUsage]
+        try:
+            return _decorate(func, sys._getframe(1), private, check_well_formed)  # pyright: ignore[reportPrivateUsage]
+        except ScriptError as e:
+            raise shown(e) from e.__cause__
 
     def decorate(func: FunctionType) -> PrimFunc:
-        return _decorate(func, sys._getframe(1), private, check_well_formed)  # pyright: ignore[reportPrivateUsage]
+        try:
+            return _decorate(func, sys._getframe(1), private, check_well_formed)  # pyright: ignore[reportPrivateUsage]
+        except ScriptError as e:
+            raise shown(e) from e.__cause__
 
     return decorate
 
@@ -254,16 +261,13 @@ def _decorate(func: Any, frame: FrameType, private: bool, check: bool) -> Any:
         raise TypeError("@T.prim_func is for functions written with `def`, not for lambdas and coroutines")
     if _is_class_body(frame) and _read_with_class(frame):
         return func
-    try:
-        source = source_of(func, frame)
-        node = require_function(source)
-        captured = captured_names(func)
-        late = [name for name in func.__code__.co_freevars if name not in captured]
-        hints = {name: f"assign `{name}` before the kernel: it is read where it is defined" for name in late}
-        scope = Scope((captured, frame_names(frame, func), func.__globals__), hints=hints)
-        return finished(read_function(source, node, scope, private), source, check)
-    except ScriptError as e:
-        raise shown(e) from e.__cause__
+    source = source_of(func, frame)
+    node = require_function(source)
+    captured = captured_names(func)
+    late = [name for name in func.__code__.co_freevars if name not in captured]
+    hints = {name: f"assign `{name}` before the kernel: it is read where it is defined" for name in late}
+    scope = Scope((captured, frame_names(frame, func), func.__globals__), hints=hints)
+    return finished(read_function(source, node, scope, private), source, check)
 
 
 def shown(e: ScriptError) -> ScriptError:

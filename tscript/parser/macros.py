@@ -118,10 +118,16 @@ def macro(func: Any = None, *, hygienic: bool = True) -> Any:
     'BufferStore'
     """
     if func is not None:
-        return _decorate(func, sys._getframe(1), True)  # pyright: ignore[reportPrivateUsage]
+        try:
+            return _decorate(func, sys._getframe(1), True)  # pyright: ignore[reportPrivateUsage]
+        except ScriptError as e:
+            raise shown(e) from e.__cause__
 
     def decorate(func: FunctionType) -> Macro:
-        return _decorate(func, sys._getframe(1), hygienic)  # pyright: ignore[reportPrivateUsage]
+        try:
+            return _decorate(func, sys._getframe(1), hygienic)  # pyright: ignore[reportPrivateUsage]
+        except ScriptError as e:
+            raise shown(e) from e.__cause__
 
     return decorate
 
@@ -131,13 +137,10 @@ def _decorate(func: Any, frame: FrameType, hygienic: bool) -> Macro:
         raise TypeError(f"@T.macro is for functions, not for {kind_of(func)}; options are given by keyword")
     if func.__code__.co_name == "<lambda>" or func.__code__.co_flags & inspect.CO_COROUTINE:
         raise TypeError("@T.macro is for functions written with `def`, not for lambdas and coroutines")
-    try:
-        source = source_of(func, frame)
-        # Closure and module are looked up at each use, as Python does for a function.
-        captured = (_Closure(func), frame_names(frame, func), func.__globals__)
-        return Macro(source, require_function(source), inspect.signature(func), captured, hygienic)
-    except ScriptError as e:
-        raise shown(e) from e.__cause__
+    source = source_of(func, frame)
+    # Closure and module are looked up at each use, as Python does for a function.
+    captured = (_Closure(func), frame_names(frame, func), func.__globals__)
+    return Macro(source, require_function(source), inspect.signature(func), captured, hygienic)
 
 
 class _Closure(Mapping[str, Any]):

@@ -233,11 +233,18 @@ def ir_module(cls: Any = None, *, check_well_formed: bool = True) -> Any:
     >>> [var.name_hint for var in M.functions]
     ['main', 'first']
     """
+    # As in `prim_func`, the error leaves from here, so that no other frame of ours is shown.
     if cls is not None:
-        return _decorate(cls, sys._getframe(1), check_well_formed)  # pyright: ignore[reportPrivateUsage]
+        try:
+            return _decorate(cls, sys._getframe(1), check_well_formed)  # pyright: ignore[reportPrivateUsage]
+        except ScriptError as e:
+            raise shown(e) from e.__cause__
 
     def decorate(cls: type) -> IRModule:
-        return _decorate(cls, sys._getframe(1), check_well_formed)  # pyright: ignore[reportPrivateUsage]
+        try:
+            return _decorate(cls, sys._getframe(1), check_well_formed)  # pyright: ignore[reportPrivateUsage]
+        except ScriptError as e:
+            raise shown(e) from e.__cause__
 
     return decorate
 
@@ -265,12 +272,9 @@ def class_names(cls: type, frame: FrameType | None) -> tuple[Mapping[str, Any], 
 def _decorate(cls: Any, frame: FrameType, check: bool) -> IRModule:
     if not isinstance(cls, type):
         raise TypeError(f"@I.ir_module is for classes, not for {kind_of(cls)}; for a function use @T.prim_func")
-    try:
-        source = source_of(cls, frame)
-        assert isinstance(source.node, ast.ClassDef)
-        return read_module(source, source.node, class_names(cls, frame), check)
-    except ScriptError as e:
-        raise shown(e) from e.__cause__
+    source = source_of(cls, frame)
+    assert isinstance(source.node, ast.ClassDef)
+    return read_module(source, source.node, class_names(cls, frame), check)
 
 
 __all__ = ["FunctionRef", "ModuleDraft", "find_draft", "ir_module", "read_module"]

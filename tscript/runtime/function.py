@@ -220,7 +220,8 @@ def failure_text(failure: FailureRecord) -> str:
         return with_place(failure.text, failure.stmt)
     if failure.stmt is None or failure.stmt.span is None:
         return failure.text
-    return f"{failure.text}\n  --> {failure.stmt.span}"
+    span = failure.stmt.span
+    return f"{failure.text}\n  --> {span}\n{span.render()}".rstrip()
 
 
 def _returned(dtype: DataType, slot: ctypes.c_int64) -> int | float | bool:
