@@ -213,6 +213,19 @@ def test_a_scatter_is_as_independent_as_its_axis_declares() -> None:
     check_schedule(scatter, on("A", 0, "parallel"))
 
 
+def test_memory_is_seen_through_views() -> None:
+    @T.prim_func
+    def viewed(A: T.Buffer((9,), "int32")):
+        with T.block("root"):
+            whole = T.match_buffer(A[0:9], (9,), "int32")
+            for i in range(8):
+                with T.block("A"):
+                    v = T.axis.spatial(8, i)
+                    whole[v] = A[v + 1] + 1
+
+    rejects(viewed, on("A", 0, "parallel"), r"writes `whole\[i\]` and block `A` reads `A\[i \+ 1\]`", ["i", "A"])
+
+
 def test_ordered_axes_are_refused() -> None:
     @T.prim_func
     def scan(A: T.Buffer((8,), "int32")):

@@ -18,7 +18,7 @@ from tscript.ir.construct import is_const_int
 from tscript.ir.expr import BufferLoad, Call, FloorDiv, FloorMod, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import Visitor, pre_order_visit, substitute
 from tscript.ir.linear import difference, from_linear, linear_form
-from tscript.ir.stmt import BlockRealize, BufferStore, For, Stmt
+from tscript.ir.stmt import Block, BlockRealize, BufferStore, For, Stmt
 from tscript.schedule.affine import Digit, find_digits
 from tscript.schedule.checks import is_complete_block, is_reduction_block, region_cover
 from tscript.schedule.coverage import bound_region
@@ -139,6 +139,8 @@ def accesses_of(state: ScheduleState, stmt: Stmt) -> list[Access]:
 
 def keeps_apart(var: Var, a: Access, b: Access) -> bool:
     """Whether `a` and `b` touch the same element only in the same iteration of the loop over `var`."""
+    if a.buffer is not b.buffer:
+        return False
     extent = a.domain[var].extent
     count = extent.value if isinstance(extent, IntImm) else None
     if count is not None and count <= 1:
@@ -269,18 +271,37 @@ def _reads_memory(e: PrimExpr) -> bool:
 # -- what is harmful ------------------------------------------------------------------------------
 
 
-Touched = Mapping[Buffer, Sequence[tuple[int, Access]]]
-"""The accesses to each buffer with their places in the program."""
+Touched = Mapping[Var, Sequence[tuple[int, Access]]]
+"""The accesses to each piece of memory, by its pointer, with their places in the program."""
 
 
-def touched_by(state: ScheduleState, loop: For) -> Touched:
+def memory_of(state: ScheduleState, sref: StmtSRef) -> Callable[[Buffer], Var]:
+    """The pointer of the memory that a buffer lies in, seen through the views of the blocks around a statement."""
+    sources: dict[Var, Var] = {}
+    at: StmtSRef | None = sref
+    while at is not None:
+        if isinstance(at.stmt, Block):
+            sources.update({m.buffer.data: m.source.buffer.data for m in at.stmt.match_buffers})
+        at = at.parent
+
+    def find(buffer: Buffer) -> Var:
+        data = buffer.data
+        while data in sources:
+            data = sources[data]
+        return data
+
+    return find
+
+
+def touched_by(state: ScheduleState, loop: StmtSRef) -> Touched:
     """What a loop touches, less what each of its iterations allocates anew."""
     visitor = _Loose(state, {})
-    visitor.visit(loop)
-    found: dict[Buffer, list[tuple[int, Access]]] = {}
+    visitor.visit(loop.loop)
+    memory = memory_of(state, loop)
+    found: dict[Var, list[tuple[int, Access]]] = {}
     for k, access in enumerate(visitor.found):
         if access.buffer not in visitor.own:
-            found.setdefault(access.buffer, []).append((k, access))
+            found.setdefault(memory(access.buffer), []).append((k, access))
     return {b: accesses for b, accesses in found.items() if any(a.is_write for _, a in accesses)}
 
 
@@ -301,9 +322,9 @@ def find_conflict(
     var = loop.loop.loop_var
     if any(is_const_int(r.loop.extent, 0) for r in state.loops_of(loop)):
         return None
-    touched = within if within is not None else touched_by(state, loop.loop)
-    for buffer, accesses in touched.items():
-        if private is not None and private(buffer):
+    touched = within if within is not None else touched_by(state, loop)
+    for accesses in touched.values():
+        if private is not None and all(private(a.buffer) for _, a in accesses):
             continue
         for k, w in accesses:
             for j, x in accesses:
@@ -325,7 +346,7 @@ def _accumulates(w: Access, x: Access) -> bool:
 def _is_harmless(state: ScheduleState, loop: StmtSRef, w: Access, x: Access, in_order: bool, at_once: bool) -> bool:
     """Whether it does not matter that `w` and `x` touch the same element in different iterations."""
     first, second = w.block, x.block
-    if first is None or second is None:
+    if first is None or second is None or w.buffer is not x.buffer:
         return False
     if first is not second:
         # Each iteration rewrites what it reads later, with the values that the others write.
@@ -359,6 +380,8 @@ def _find_witness(state: ScheduleState, var: Var, w: Access, x: Access, other_in
 
     With `other_instance`, only iterations whose bindings differ.
     """
+    if w.buffer is not x.buffer:
+        return None
     first, extent = w.domain[var].min, w.domain[var].extent
     if not (isinstance(first, IntImm) and isinstance(extent, IntImm)):
         return None

@@ -10,7 +10,7 @@ from tscript.ir.expr import EQ, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
 from tscript.ir.stmt import Block, For, SeqStmt, Stmt, seq
 from tscript.schedule.bindings import is_proved, ranges_around, ranges_of, rebind
-from tscript.schedule.conflicts import Access, accesses_of, keeps_apart
+from tscript.schedule.conflicts import Access, accesses_of, keeps_apart, memory_of
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Outputs, Role
@@ -60,6 +60,9 @@ def merge(s: ScheduleCore, *loops: LoopRV) -> LoopRV:
     for k, sref in enumerate(srefs):
         if any(sref is other for other in srefs[:k]):
             refuse("{0} is given more than once", sref.loop)
+    for sref in srefs[1:]:
+        if s.state.root_of(sref) is not s.state.root_of(srefs[0]):
+            refuse("{0} and {1} are in different functions", srefs[0].loop, sref.loop)
     around = s.state.common_ancestor(srefs)
     nests = [_nest(s, sref, around) for sref in srefs]
     stmts = _require_siblings(around, nests)
@@ -141,11 +144,12 @@ def _renamed(nest: Nest, new_vars: Sequence[Var]) -> dict[Var, PrimExpr]:
 
 def _require_order_kept(s: ScheduleCore, nests: Sequence[Nest], stmts: Sequence[Stmt], new_vars: Sequence[Var]) -> None:
     touched = [_touched(s, nest, new_vars) for nest in nests]
+    memory = memory_of(s.state, nests[0][0])
     for k, earlier in enumerate(touched):
         for later, nest in zip(touched[k + 1 :], nests[k + 1 :], strict=True):
             for a in earlier:
                 for b in later:
-                    clash = a.buffer is b.buffer and (a.is_write or b.is_write)
+                    clash = memory(a.buffer) is memory(b.buffer) and (a.is_write or b.is_write)
                     if clash and not all(keeps_apart(v, a, b) for v in new_vars):
                         refuse(
                             f"an iteration of {{1}} may touch what another one of {{0}} does: `{a}` and `{b}`, "
@@ -161,6 +165,7 @@ def _require_free_way(s: ScheduleCore, nests: Sequence[Nest], stmts: Sequence[St
     """Refuse where an earlier nest would pass something that it shares elements with on its way to the last one."""
     tops = dict.fromkeys(nest[0].loop for nest in nests)
     passing: list[tuple[For, list[Access]]] = []
+    memory = memory_of(s.state, nests[0][0])
     for stmt in stmts:
         if stmt in tops:
             assert isinstance(stmt, For)
@@ -171,7 +176,7 @@ def _require_free_way(s: ScheduleCore, nests: Sequence[Nest], stmts: Sequence[St
         for b in accesses_of(s.state, stmt):
             for top, accesses in passing:
                 for a in accesses:
-                    if a.buffer is b.buffer and (a.is_write or b.is_write):
+                    if memory(a.buffer) is memory(b.buffer) and (a.is_write or b.is_write):
                         refuse(
                             f"`{a.buffer.name}` is used by what stands between {{0}} and the last of the loops, "
                             "where the merged loop is put",

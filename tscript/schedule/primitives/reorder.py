@@ -99,7 +99,7 @@ def _require_blocks(s: ScheduleCore, top: StmtSRef) -> None:
 
 def _require_same_dependences(s: ScheduleCore, chain: Sequence[StmtSRef], order: Sequence[StmtSRef]) -> None:
     """Refuse to change the order of loops across whose iterations something is passed on."""
-    touched = touched_by(s.state, chain[0].loop)
+    touched = touched_by(s.state, chain[0])
     carriers = [
         (r, found) for r in chain if (found := find_conflict(s.state, r, at_once=False, within=touched)) is not None
     ]
