@@ -72,6 +72,11 @@ class Context:
 
     def bound(self, e: PrimExpr) -> Bound:
         """Constant bounds of `e`."""
+        found = self._bound_memo.get(e)
+        if found is not None:
+            return found
+        if isinstance(e, Var) and e in self.bounds:
+            return self.bounds[e]
         return const_bound(e, self.bounds, self._bound_memo)
 
     def residue(self, e: PrimExpr) -> ModularSet:

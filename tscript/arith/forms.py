@@ -17,6 +17,8 @@ from tscript.ir.functor import children
 from tscript.ir.linear import LinearForm, from_linear, linear_form
 
 _SUMS = (Add, Sub, Mul)
+_SHORT = 48
+"""Operations of a sum that is expanded without looking for shared parts."""
 
 
 def is_index(e: PrimExpr) -> bool:
@@ -31,7 +33,29 @@ def form_of(e: PrimExpr) -> LinearForm:
         return {}, e.value
     if not isinstance(e, _SUMS):
         return {e: 1}, 0
-    return linear_form(e)
+    terms: dict[PrimExpr, int] = {}
+    constant = steps = 0
+    stack: list[tuple[PrimExpr, int]] = [(e, 1)]
+    while stack:
+        x, scale = stack.pop()
+        steps += 1
+        if steps > _SHORT:
+            # Long ones may share parts, which are best expanded once.
+            return linear_form(e)
+        if isinstance(x, IntImm):
+            constant += scale * x.value
+        elif isinstance(x, Add):
+            stack += ((x.b, scale), (x.a, scale))
+        elif isinstance(x, Sub):
+            stack += ((x.b, -scale), (x.a, scale))
+        elif isinstance(x, Mul) and isinstance(x.b, IntImm):
+            stack.append((x.a, scale * x.b.value))
+        elif isinstance(x, Mul) and isinstance(x.a, IntImm):
+            stack.append((x.b, scale * x.a.value))
+        else:
+            # In the order of last appearance, as in `linear_form`.
+            terms[x] = terms.pop(x, 0) + scale
+    return ({t: c for t, c in terms.items() if c} if 0 in terms.values() else terms), constant
 
 
 def any_below(e: PrimExpr, test: Callable[[Node], bool]) -> bool:
