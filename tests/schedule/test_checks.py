@@ -350,3 +350,22 @@ def test_answers_follow_the_program_as_it_changes():
     shorter = sch.get(loop).replace(extent=sch.get(loop).extent.replace(value=11))
     sch.state.replace(sch.loop(loop), shorter)
     assert not is_stage_pipeline(sch.state, next(iter(sch.state.roots)))
+
+
+def test_loops_whose_order_decides_when_an_init_runs_are_not_affine_below_a_loop():
+    @T.prim_func
+    def func(A: T.Buffer((12, 3), "float32"), C: T.Buffer((12,), "float32")):
+        for i, k in T.grid(12, 3):
+            with T.block("C"):
+                v, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[v] = T.float32(0)
+                C[v] = C[v] + A[v, vk]
+
+    sch = Schedule(func)
+    outer, inner = sch.split(sch.fuse(*sch.get_loops("C")), [None, 8])
+    block = sch.block(sch.get_block("C"))
+    assert affine_binding(sch.state, block)
+    assert not affine_binding(sch.state, block, below=sch.loop(outer))
+    with pytest.raises(ScheduleError, match="not bound to an affine map"):
+        sch.reorder(inner, outer)

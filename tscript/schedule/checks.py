@@ -27,13 +27,18 @@ from tscript.schedule.symbols import conjuncts, loop_ranges, mentions
 
 def affine_binding(state: ScheduleState, block: StmtSRef, below: StmtSRef | None = None) -> bool:
     """Whether the bindings of a block form an affine map of its loops, so that no two iterations of those that are
-    bound run the same instance. With `below`, of that loop and those inside it only.
+    bound run the same instance.
+
+    With `below`, of that loop and those inside it only, and so that their order does not matter either: the init of
+    a reduction comes first in whatever order they are nested.
     """
     loops = state.loops_of(block)
-    if below is not None:
-        loops = loops[loops.index(below) :]
     realize = state.realize_of(block)
-    return is_affine_map(realize.iter_values, loop_ranges(loops), conjuncts(realize.predicate))
+    if below is None:
+        return is_affine_map(realize.iter_values, loop_ranges(loops), conjuncts(realize.predicate))
+    domain = loop_ranges(loops[loops.index(below) :])
+    conditions = None if block.block.init is not None else conjuncts(realize.predicate)
+    return is_affine_map(realize.iter_values, domain, conditions)
 
 
 def is_trivial_binding(state: ScheduleState, block: StmtSRef) -> bool:
