@@ -181,7 +181,7 @@ def test_a_loop_over_spatial_and_reduce_axes_is_cut_only_without_its_start() -> 
 
 def test_nested_parts_of_a_sum_are_declared_all_the_way_up() -> None:
     def steps(s: Schedule) -> None:
-        i, _, k = s.get_loops("C")
+        i, _, _ = s.get_loops("C")
         s.loop_partition(i, [3])
         s.loop_partition(s.get_loops("C_i0")[2], [2])
 
