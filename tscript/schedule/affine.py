@@ -218,17 +218,11 @@ def _quotients(e: PrimExpr) -> list[FloorDiv]:
     return found
 
 
-def is_affine_map(
-    values: Iterable[PrimExpr], domain: Mapping[Var, Range], conditions: Sequence[PrimExpr] | None = ()
-) -> bool:
+def is_affine_map(values: Iterable[PrimExpr], domain: Mapping[Var, Range]) -> bool:
     """Whether `values` are compact strings of digits that use each variable's digits at most once, and completely.
 
-    A variable that no value uses is allowed, as are values without any variable. `conditions` may cut off what a sum
-    of variables takes too much (see `join_limited`); with None, sums of variables are not looked through.
+    A variable that no value uses is allowed, as are values without any variable.
     """
-    values = list(values)
-    if conditions is not None and not all(isinstance(v, Var) for v in values):
-        values, _, domain = join_limited(values, conditions, domain)
     used: dict[Var, list[Digit]] = {}
     whole: set[Var] = set()
     for value in values:

@@ -6,14 +6,14 @@ Everything is computed from the program as it is now. `is_*` answers, `why_not_*
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 from tscript.ir.buffer import Buffer
-from tscript.ir.expr import IterVar
+from tscript.ir.expr import IterVar, PrimExpr, Var
 from tscript.ir.functor import Visitor
 from tscript.ir.stmt import Block, BufferStore
-from tscript.schedule.affine import is_affine_map
+from tscript.schedule.affine import is_affine_map, join_limited
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.coverage import region_cover
 from tscript.schedule.errors import refuse
@@ -34,11 +34,21 @@ def affine_binding(state: ScheduleState, block: StmtSRef, below: StmtSRef | None
     """
     loops = state.loops_of(block)
     realize = state.realize_of(block)
-    if below is None:
-        return is_affine_map(realize.iter_values, loop_ranges(loops), conjuncts(realize.predicate))
-    domain = loop_ranges(loops[loops.index(below) :])
-    conditions = None if block.block.init is not None else conjuncts(realize.predicate)
-    return is_affine_map(realize.iter_values, domain, conditions)
+    domain = loop_ranges(loops if below is None else loops[loops.index(below) :])
+    values: Sequence[PrimExpr] = realize.iter_values
+    if all(isinstance(v, Var) for v in values):
+        return is_affine_map(values, domain)
+    values, _, joined = join_limited(values, conjuncts(realize.predicate), domain)
+    if below is not None and block.block.init is not None:
+        for var in joined:
+            if var not in domain and len({a.iter_type for a in _axes_with(block.block, values, var)}) > 1:
+                return False
+    return is_affine_map(values, joined)
+
+
+def _axes_with(block: Block, values: Sequence[PrimExpr], var: Var) -> list[IterVar]:
+    """The axes whose values mention a variable."""
+    return [a for a, v in zip(block.iter_vars, values, strict=True) if mentions(v, {var: None})]
 
 
 def is_trivial_binding(state: ScheduleState, block: StmtSRef) -> bool:
