@@ -165,3 +165,38 @@ def test_symbolic_and_zero_extents() -> None:
     for n in (0, 1, 7):
         check_schedule(symbolic, lambda s: at(s, "B", 0, "C"), sizes={"n": n})
         check_schedule(symbolic, lambda s: reverse_at(s, "C", 0, "B"), sizes={"n": n})
+
+
+@T.prim_func
+def padded(A: T.Buffer((16,), "float32"), C: T.Buffer((20,), "float32")):
+    B = T.alloc_buffer((16,))
+    for i in range(16):
+        with T.block("B"):
+            v = T.axis.spatial(16, i)
+            B[v] = A[v]
+    for i in range(20):
+        with T.block("C"):
+            v = T.axis.spatial(20, i)
+            C[v] = T.if_then_else(2 <= v and v < 18, B[v - 2], T.float32(7))
+
+
+def test_instances_that_read_nothing_the_producer_makes_are_not_lost() -> None:
+    rejects(padded, lambda s: reverse_at(s, "C", 0, "B"), "not every value of the axis `v`", at=["C", "i"])
+
+
+def test_a_consumer_follows_fused_and_overhanging_loops() -> None:
+    def fused(s: Schedule) -> None:
+        loop = s.fuse(*s.get_loops("B"))
+        outer, _ = s.split(loop, [None, 16])
+        s.reverse_compute_at("C", outer)
+
+    check_schedule(two, fused)
+
+    def overhanging(s: Schedule) -> None:
+        i, j = s.get_loops("B")
+        i0, i1 = s.split(i, [None, 6])
+        j0, j1 = s.split(j, [None, 5])
+        s.reorder(i0, j0, i1, j1)
+        s.reverse_compute_at("C", j0)
+
+    check_schedule(two, overhanging)

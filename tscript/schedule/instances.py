@@ -18,10 +18,11 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.linear import linear_form
 from tscript.ir.stmt import BufferRegion
+from tscript.schedule.affine import DigitString, are_independent, find_digits
 from tscript.schedule.coverage import bound_region, relax_range, relaxed_loops
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import no_less, variables
+from tscript.schedule.symbols import loop_ranges, mentions, no_less, variables
 
 Bounds = Mapping[Var, Bound]
 Box = list[Interval | None]
@@ -233,3 +234,34 @@ def moves_apart(intervals: Sequence[Interval], loops: Sequence[StmtSRef], bounds
             reach = abs(factor) * extent.value
             del left[var]  # pyright: ignore[reportArgumentType]
     return not left
+
+
+def reach_everything(
+    axes: Sequence[IterVar], solution: Mapping[Var, Interval], loops: Sequence[StmtSRef], bounds: Bounds
+) -> IterVar | None:
+    """The first axis of which it is not certain that the iterations of `loops` together reach all values.
+
+    Axes without an entry in `solution` are run over whole in each iteration. None when all values, in all
+    combinations, are reached.
+    """
+    domain = loop_ranges(loops)
+    strings: list[DigitString] = []
+    for axis in axes:
+        interval = solution.get(axis.var)
+        if interval is None:
+            continue
+        assert axis.dom is not None
+        width = simplify(make.add(make.sub(interval.high, interval.low), 1), bounds)
+        starts = find_digits(interval.low, domain, as_set=True)
+        if starts is None or mentions(width, domain):
+            return axis
+        if not make.is_const_int(starts.count, 1) and not no_less(width, IntImm(width.dtype, starts.scale), bounds):
+            return axis
+        steps = make.mul(make.sub(make.cast(starts.count, width.dtype), 1), starts.scale)
+        end = simplify(make.add(make.add(starts.base, steps), width), bounds)
+        if not (
+            no_less(axis.dom.min, starts.base, bounds) and no_less(end, make.add(axis.dom.min, axis.dom.extent), bounds)
+        ):
+            return axis
+        strings.append(starts)
+    return None if are_independent(strings) else axes[0]

@@ -6,6 +6,7 @@ from tscript.arith import Interval
 from tscript.ir.expr import Var
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
+from tscript.schedule.instances import reach_everything
 from tscript.schedule.instruction import InstructionKind, attr, block, flag, loop
 from tscript.schedule.motion import (
     Move,
@@ -65,8 +66,22 @@ def reverse_compute_at(
     made = wanted_regions(move, move.before, buffers, reads=False)
     solution = solve(target.block.iter_vars, target.block.reads, made, bounds)
     require_sources_ready(move, solution, move.before)
+    _require_all_instances(move, solution)
     _require_parts_once(move, solution)
     place(move, solution, preserve_unit_loops, index, f"moved under {at.loop.loop_var.name}")
+
+
+def _require_all_instances(move: Move, solution: dict[Var, Interval]) -> None:
+    """Refuse a block with instances that read nothing any iteration makes: no iteration would run them."""
+    loops = [*move.state.loops_of(move.loop), move.loop]
+    lost = reach_everything(move.block.block.iter_vars, solution, loops, inner_bounds(move))
+    if lost is not None:
+        refuse(
+            f"not every value of the axis `{lost.var.name}` of {{0}} is certain to be run by some iteration of {{1}}",
+            move.block.block,
+            move.loop.loop,
+            hint="only instances that read what an iteration makes are run in it; choose a loop further out",
+        )
 
 
 def _require_parts_once(move: Move, solution: dict[Var, Interval]) -> None:
