@@ -20,7 +20,7 @@ LAST = te.comm_reducer(lambda x, y: y, lambda t: te.const(0, t), name="last")
 CASES: list[tuple[Callable[..., Any], str, str]] = [
     (lambda i, j: A[i, j, i], "A[i, j, i]", "takes 2 subscripts, but 3 were given"),
     (lambda i, j: A[i, 0.5], "A[i, 0.5]", "subscripts are integers"),
-    (lambda i, j: A[i, j] + unknown, "unknown", "name 'unknown' is not defined"),  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+    (lambda i, j: A[i, j] + unknown, "unknown", "name 'unknown' is not defined"),  # pyright: ignore[reportUndefinedVariable]
     (lambda i, j: te.exp(i), "te.exp(i)", "exp takes floats, not int32"),
     (
         lambda i, j: te.if_then_else(i < 2, A[i, j], I8[i, j]),
