@@ -251,6 +251,8 @@ def test_fused_loops_come_back_as_themselves():
     assert iter_map_simplify([(f // 8) * 8 + f % 8], {f: Range(0, 128)})[0] is f
     (new,) = iter_map_simplify([(f0 * 32 + f1) // 8 * 8 + (f0 * 32 + f1) % 8], {f0: Range(0, 4), f1: Range(0, 32)})
     assert new is f0 * 32 + f1
+    (kept,) = iter_map_simplify([(f0 * 32 + f1 * 4 + i) // 48], {f0: Range(0, 96), f1: Range(0, 8), i: Range(0, 4)})
+    assert kept is (f0 * 32 + f1 * 4 + i) // 48, "a fused iterator is not taken apart"
     (kept,) = iter_map_simplify([i * 8 + j * 2], {i: Range(0, 16), j: Range(0, 3)})
     assert kept is i * 8 + j * 2
 

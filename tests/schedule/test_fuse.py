@@ -168,3 +168,31 @@ def test_what_cannot_be_fused_is_refused() -> None:
                 A[vi, vj] = T.int8(1)
 
     rejects(big, lambda s: s.fuse(*s.get_loops("A")), "10000000000 iterations, more than int32 holds")
+
+
+@T.prim_func
+def plane(A: T.Buffer((64, 48), "float32"), B: T.Buffer((64, 48), "float32")):
+    for i, j in T.grid(64, 48):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + T.float32(1)
+
+
+def test_a_fused_loop_that_is_split_askew_keeps_showing_in_the_bindings() -> None:
+    def steps(s: Schedule) -> None:
+        s.split(s.fuse(*s.get_loops("B")), [None, 8, 4])
+
+    sch = check_schedule(plane, steps)
+    text = sch.mod.script()
+    assert "vi = T.axis.spatial(64, (i_j_fused_0 * 32 + i_j_fused_1 * 4 + i_j_fused_2) // 48)" in text
+    assert "vj = T.axis.spatial(48, (i_j_fused_0 * 32 + i_j_fused_1 * 4 + i_j_fused_2) % 48)" in text
+
+
+def test_a_copy_follows_a_fused_loop_that_is_split_askew() -> None:
+    def steps(s: Schedule) -> None:
+        copy = s.cache_write("B", 0, "local")
+        _, threads, _ = s.split(s.fuse(*s.get_loops("B")), [None, 8, 4])
+        s.reverse_compute_at(copy, threads)
+
+    sch = check_schedule(plane, steps)
+    assert "for ax0 in range(4):" in sch.mod.script()

@@ -61,6 +61,13 @@ def test_every_primitive_is_a_method_that_says_what_it_does() -> None:
     ]  # fmt: skip
 
 
+def test_a_primitive_is_a_method_of_the_class_too() -> None:
+    sch = tir.Schedule(rowsum)
+    tir.Schedule.split(sch, sch.get_loops("sum")[0], [None, 2])
+    assert "sch.split(loop=l1, factors=[None, 2]" in str(sch.trace)
+    assert list(inspect.signature(tir.Schedule.fuse).parameters) == ["self", "loops", "preserve_unit_iters"]
+
+
 def test_wrong_arguments_are_told_with_the_signature() -> None:
     sch = tir.Schedule(rowsum)
     with pytest.raises(

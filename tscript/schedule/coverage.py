@@ -26,6 +26,7 @@ from tscript.schedule.symbols import (
     no_less,
     outer_bounds,
     proves,
+    range_bounds,
     variables,
 )
 
@@ -50,7 +51,8 @@ def relax_range(r: Range, domain: Mapping[Var, Range], bounds: Mapping[Var, Boun
     if any(v in domain and v not in relaxed for v in variables(r.min, r.extent)):
         return None
     domains = Domains(relaxed, bounds)
-    low = eval_interval(r.min, domains)
+    start = simplify(r.min, {**bounds, **range_bounds(domain)}) if not isinstance(r.min, Var) else r.min
+    low = eval_interval(start, domains)
     high = low if _is_one(r.extent) else eval_interval(simplify(r.min + r.extent - 1, bounds), domains)
     return None if low is None or high is None else Interval(low.low, high.high)
 

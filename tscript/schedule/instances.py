@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tscript.arith import Bound, Interval, eval_interval, simplify
+from tscript.arith import Bound, Interval, IterMapLevel, detect_iter_map, eval_interval, simplify
 from tscript.arith.interval import Domains, union
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
@@ -245,23 +245,55 @@ def reach_everything(
     combinations, are reached.
     """
     domain = loop_ranges(loops)
+    moving = [(axis, solution[axis.var]) for axis in axes if axis.var in solution]
+    fused = _steps_of_fused([interval.low for _, interval in moving], domain)
     strings: list[DigitString] = []
-    for axis in axes:
-        interval = solution.get(axis.var)
-        if interval is None:
-            continue
+    for k, (axis, interval) in enumerate(moving):
         assert axis.dom is not None
         width = simplify(make.add(make.sub(interval.high, interval.low), 1), bounds)
-        starts = find_digits(interval.low, domain, as_set=True)
-        if starts is None or mentions(width, domain):
+        string = find_digits(interval.low, domain, as_set=True)
+        if string is not None:
+            strings.append(string)
+        starts = fused[k] if fused is not None else None if string is None else _Steps.of_string(string)
+        if starts is None or mentions(width, domain) or not _fills(starts, width, axis.dom, bounds):
             return axis
-        if not make.is_const_int(starts.count, 1) and not no_less(width, IntImm(width.dtype, starts.scale), bounds):
-            return axis
-        steps = make.mul(make.sub(make.cast(starts.count, width.dtype), 1), starts.scale)
-        end = simplify(make.add(make.add(starts.base, steps), width), bounds)
-        if not (
-            no_less(axis.dom.min, starts.base, bounds) and no_less(end, make.add(axis.dom.min, axis.dom.extent), bounds)
-        ):
-            return axis
-        strings.append(starts)
-    return None if are_independent(strings) else axes[0]
+    return None if fused is not None or are_independent(strings) else axes[0]
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """`count` values from `base` on, `scale` apart."""
+
+    base: PrimExpr
+    count: PrimExpr
+    scale: int
+
+    @staticmethod
+    def of_string(string: DigitString) -> _Steps:
+        return _Steps(string.base, string.count, string.scale)
+
+
+def _fills(starts: _Steps, width: PrimExpr, dom: Range, bounds: Bounds) -> bool:
+    """Whether intervals of `width` from each of the steps on cover a domain."""
+    if not make.is_const_int(starts.count, 1) and not no_less(width, IntImm(width.dtype, starts.scale), bounds):
+        return False
+    steps = make.mul(make.sub(make.cast(starts.count, width.dtype), 1), starts.scale)
+    end = simplify(make.add(make.add(starts.base, steps), width), bounds)
+    return no_less(dom.min, starts.base, bounds) and no_less(end, make.add(dom.min, dom.extent), bounds)
+
+
+def _steps_of_fused(starts: Sequence[PrimExpr], domain: Mapping[Var, Range]) -> list[_Steps] | None:
+    """The values that expressions take, each in combination with all of the others; None where that is not certain.
+
+    Loops that were fused and split elsewhere, as in `(f_0 * 8 + f_1) // 12`, are seen as one.
+    """
+    found = detect_iter_map(starts, domain, True, IterMapLevel.SURJECTIVE).indices
+    result: list[_Steps] = []
+    for index in found:
+        split = index.args[0] if len(index.args) == 1 else None
+        if index.args and (split is None or not isinstance(split.scale, IntImm) or split.scale.value <= 0):
+            return None
+        count = split.extent if split is not None else IntImm(index.base.dtype, 1)
+        scale = split.scale.value if split is not None and isinstance(split.scale, IntImm) else 1
+        result.append(_Steps(index.base, count, scale))
+    return result if found else None

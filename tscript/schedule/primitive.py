@@ -34,7 +34,10 @@ class Primitive(Generic[P, R]):
         self.__module__ = function.__module__
         self.__wrapped__ = function
         parameters = list(inspect.signature(function).parameters.values())[1:]
-        self.__signature__ = inspect.Signature(parameters)
+        self.signature = inspect.Signature(parameters)
+        # As an attribute of the class, the schedule is the first argument.
+        own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+        self.__signature__ = inspect.Signature([own, *parameters])
         METHODS[kind.method] = self
 
     @overload
@@ -46,12 +49,16 @@ class Primitive(Generic[P, R]):
             return self
         return _Bound(self, sch)
 
+    def __call__(self, sch: ScheduleCore, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The step, as `Schedule.split(sch, loop, factors)`."""
+        return self.run(sch, args, kwargs)
+
     def run(self, sch: ScheduleCore, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Carry out the step on a schedule and record it."""
         try:
-            bound = self.__signature__.bind(*args, **kwargs)
+            bound = self.signature.bind(*args, **kwargs)
         except TypeError as e:
-            raise TypeError(f"sch.{self.__name__}: {e}; its signature is {self.__name__}{self.__signature__}") from None
+            raise TypeError(f"sch.{self.__name__}: {e}; its signature is {self.__name__}{self.signature}") from None
         bound.apply_defaults()
         values: dict[str, Any] = dict(bound.arguments)
         try:
@@ -77,7 +84,7 @@ class Primitive(Generic[P, R]):
     def _step(self, sch: ScheduleCore, values: dict[str, Any]) -> Any:
         sch.decision, sch.recorded = None, {}
         sch.state.step = len(sch.trace.insts) if sch.trace is not None else -1
-        variadic = next((p.name for p in self.__signature__.parameters.values() if p.kind is p.VAR_POSITIONAL), None)
+        variadic = next((p.name for p in self.signature.parameters.values() if p.kind is p.VAR_POSITIONAL), None)
         rest = {k: v for k, v in values.items() if k != variadic}
         try:
             if variadic is not None:
@@ -106,7 +113,7 @@ class _Bound(Generic[P, R]):
         self._sch = sch
         self.__doc__ = primitive.__doc__
         self.__name__ = primitive.__name__
-        self.__signature__ = primitive.__signature__
+        self.__signature__ = primitive.signature
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._primitive.run(self._sch, args, kwargs)
