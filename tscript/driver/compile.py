@@ -18,6 +18,7 @@ from tscript.runtime.function import CompiledFunction
 from tscript.runtime.module import Module
 from tscript.runtime.unavailable import UnavailableFunction
 from tscript.support.config import current
+from tscript.support.wording import kind_of
 from tscript.target.detect import host_processor
 from tscript.target.processors import PROCESSORS
 from tscript.target.target import Target
@@ -134,6 +135,11 @@ def _passes(pipeline: str | Sequence[Pass] | None) -> Sequence[Pass]:
         return CPU_PIPELINE
     if isinstance(pipeline, str):
         raise ValueError(f"unknown pipeline {pipeline!r}; choose 'default', or pass a list of passes")
+    if not isinstance(pipeline, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"a pipeline is 'default' or a list of passes, not {kind_of(pipeline)}")
+    for step in pipeline:
+        if not isinstance(step, Pass):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a pipeline is a list of passes, not of {kind_of(step)}")
     return pipeline
 
 

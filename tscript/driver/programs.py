@@ -32,6 +32,8 @@ def as_module(program: Any, name: str | None = None) -> IRModule:
     `name` is the public name of a single function. Raises TypeError for anything else, ValueError for a name
     that cannot be given, or given twice.
     """
+    if name is not None and (not isinstance(name, str) or not name):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"the name of a function is text, at least one letter, not {name!r}")
     if isinstance(program, PrimFunc):
         public = program if name is None else program.with_attr("global_symbol", name)
         if "global_symbol" not in public.attrs:

@@ -91,6 +91,10 @@ class Signature:
         array: Any = arg
         if isinstance(arg, np.ndarray):
             return array
+        memory = getattr(arg, "memory", None)
+        if callable(memory) and isinstance(memory(), np.ndarray):
+            # Arrays of ours have types that neither DLPack nor the buffer protocol of NumPy knows.
+            return memory()  # pyright: ignore[reportReturnType]
         try:
             if hasattr(arg, "__array_interface__"):
                 return np.asarray(arg)

@@ -61,6 +61,8 @@ def device(kind: str, index: int = 0) -> Device:
 
     Raises ValueError for an unknown kind or a number below 0.
     """
+    if not isinstance(kind, str) or not hasattr(index, "__index__"):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"a device is a kind, such as 'cuda', and a number, not {kind!r} and {index!r}")
     name, _, number = kind.partition(":")
     name = _KINDS.get(name, name)
     if name not in _CODES:
@@ -68,10 +70,12 @@ def device(kind: str, index: int = 0) -> Device:
     if number:
         if not number.isdigit():
             raise ValueError(f"{kind!r}: the device number {number!r} is no number")
+        if index not in (0, int(number)):
+            raise ValueError(f"{kind!r} and {index} are two device numbers; give one")
         index = int(number)
     if index < 0:
         raise ValueError(f"a device number is at least 0, not {index}")
-    return Device(name, index)
+    return Device(name, int(index))
 
 
 @functools.cache

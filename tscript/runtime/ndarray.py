@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
@@ -235,9 +236,20 @@ class NDArray:
 
 
 def _require_cpu(where: Device) -> None:
-    if where.kind != "cpu":
+    if not isinstance(where, Device):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"the device of an array is one such as tscript.cpu(), not {where!r}; a type goes to dtype=")
+    if where.kind != "cpu" or not where.exist:
         state = "is there, but arrays cannot be put on it yet" if where.exist else "does not exist on this machine"
         raise ValueError(f"{where} {state}; use tscript.cpu()")
+
+
+def _dimensions(shape: Any) -> tuple[int, ...]:
+    if isinstance(shape, (str, bytes)):
+        raise TypeError(f"a shape is a tuple of integers, not {shape!r}")
+    try:
+        return (operator.index(shape),) if hasattr(shape, "__index__") else tuple(map(operator.index, shape))
+    except TypeError:
+        raise TypeError(f"a shape is a tuple of integers, not {shape!r}") from None
 
 
 def empty(shape: int | Sequence[int], dtype: str = "float32", device: Device | None = None) -> NDArray:
@@ -248,7 +260,7 @@ def empty(shape: int | Sequence[int], dtype: str = "float32", device: Device | N
     """
     where = cpu() if device is None else device
     _require_cpu(where)
-    dims = (shape,) if isinstance(shape, int) else tuple(int(s) for s in shape)
+    dims = _dimensions(shape)
     if any(d < 0 for d in dims):
         raise ValueError(f"the dimensions of an array are at least 0, not {dims}")
     kind = DataType(dtype)
@@ -279,7 +291,7 @@ def array(source: Any, device: Device | None = None, dtype: str | None = None) -
 
 
 def from_dlpack(source: Any) -> NDArray:
-    """An array that shares the memory of an object with `__dlpack__`, or with the buffer protocol.
+    """An array that shares the memory of an object with `__dlpack__`, of its capsule, or with the buffer protocol.
 
     What is read-only there is read-only here, where the object can say so. Raises BufferError for memory of another
     device or that is not given away, TypeError for an object without memory or of a type that kernels lack.

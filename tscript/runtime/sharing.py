@@ -7,12 +7,13 @@ of the same width, and the type in the exchanged record is put right before (or 
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from tscript.ir.semantics import NUMPY_TYPES
 from tscript.runtime.address import data_address
+from tscript.support.wording import kind_of
 
 _UINT: Final = 1
 _CODES: Final = {
@@ -36,7 +37,7 @@ _NAMES: Final = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 14
 def device_of(value: Any) -> tuple[int, int] | None:
     """DLPack's number of the kind of device where the memory lies, and which; None for objects without DLPack."""
     ask = getattr(value, "__dlpack_device__", None)
-    if ask is None:
+    if ask is None or isinstance(value, type):
         return None
     kind, index = ask()
     return int(kind), int(index)
@@ -53,23 +54,37 @@ def place_name(place: tuple[int, int]) -> str:
 
 
 def shared_array(value: Any) -> np.ndarray[Any, Any]:
-    """The memory of an object with DLPack or the buffer protocol.
+    """The memory of an object with DLPack or the buffer protocol, or of a bare capsule of DLPack.
 
     Raises TypeError for an object that has neither, BufferError (or what the object raises) for one that
     does not give its memory away.
     """
-    if not hasattr(value, "__dlpack__"):
-        return np.asarray(memoryview(value))
-    place = device_of(value)
+    bare = next((name for name in _TYPE_AT if _is_valid(value, name)), None)
+    if bare is None and (not hasattr(value, "__dlpack__") or isinstance(value, type)):
+        if type(value).__name__ == "PyCapsule":
+            raise BufferError("the capsule is no DLPack record, or was used before")
+        try:
+            return np.asarray(memoryview(cast(Any, value)))
+        except TypeError:
+            raise TypeError(
+                f"{kind_of(value)} has no memory to share; pass an array, or use tscript.nd.array"
+            ) from None
+    place = device_of(value) if bare is None else _place_of(value, bare)
     if place is None or not is_host(place):
         where = "a device that it does not name" if place is None else place_name(place)
         raise BufferError(f"its memory is on {where}, not on the CPU; copy it to the CPU first")
-    capsule, is_versioned = _capsule_of(value)
+    capsule, is_versioned = _capsule_of(value) if bare is None else (value, bare == b"dltensor_versioned")
     extended = _EXTENDED.get(_exchange_type(capsule, is_versioned, _EXTENDED))
     array: np.ndarray[Any, Any] = np.from_dlpack(_Given(capsule, place))
     if not is_versioned and not array.flags.writeable:
         array = np.asarray(_Writable(array))
     return array if extended is None else array.view(extended)
+
+
+def _place_of(capsule: Any, name: bytes) -> tuple[int, int]:
+    """The device in a record: two numbers of four bytes that stand before the number of dimensions and the type."""
+    kind, index = (ctypes.c_int32 * 2).from_address(_pointer(capsule, name) + _TYPE_AT[name] - 12)
+    return kind, index
 
 
 def _capsule_of(value: Any) -> tuple[Any, bool]:

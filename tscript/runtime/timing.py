@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -79,8 +80,11 @@ class TimeEvaluator:
         cache_flush_bytes: int = 0,
         f_preproc: str | Callable[..., object] = "",
     ) -> None:
+        number, repeat = operator.index(number), operator.index(repeat)
         if number < 1 or repeat < 1:
             raise ValueError(f"number and repeat are at least 1, not {number} and {repeat}")
+        if not isinstance(device, Device) or device.kind != "cpu":  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"the function runs on the CPU, so it is timed on tscript.cpu(), not on {device!r}")
         if isinstance(f_preproc, str) and f_preproc not in _PREPARATIONS:
             raise ValueError(
                 f"unknown f_preproc {f_preproc!r}; pass a function, or one of {', '.join(filter(None, _PREPARATIONS))}"

@@ -11,7 +11,7 @@ def with_article(name: str) -> str:
     >>> with_article("int32"), with_article("uint8"), with_article("float32"), with_article("ndarray")
     ('an int32', 'a uint8', 'a float32', 'an ndarray')
     """
-    vowel = name[:1].lower() in tuple("aeio") or name.startswith("nd")
+    vowel = name[:1].lower() in tuple("aeio") or name.lower().startswith("nd")
     # The u of uint8 is spoken as in "unit", that of Undefined is not.
     vowel = vowel or (name[:1].lower() == "u" and not name.lower().startswith(("uint", "uni", "us")))
     return f"{'an' if vowel else 'a'} {name!s}"

@@ -71,9 +71,17 @@ def read_config(target: str | Mapping[str, Any]) -> dict[str, Any]:
     return {**config, "kind": kind}
 
 
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [k for k, _ in pairs]
+        raise ValueError(f"{next(k for k in names if names.count(k) > 1)!r} is given twice in the JSON of a target")
+    return found
+
+
 def _read_json(text: str) -> dict[str, Any]:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_without_repeats)
     except json.JSONDecodeError as e:
         raise ValueError(f"the target {text!r} is no valid JSON: {e}") from None
 

@@ -12,7 +12,7 @@ from tscript.ir import construct as make
 from tscript.ir import stmt as st
 from tscript.ir.buffer import Buffer, decl_buffer
 from tscript.ir.dtype import INT32
-from tscript.ir.expr import BufferLoad, IterVar, PrimExpr, ProducerLoad, Range, Reduce, Var
+from tscript.ir.expr import BufferLoad, IterVar, Let, PrimExpr, ProducerLoad, Range, Reduce, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import Rewriter, pre_order_visit, substitute
 from tscript.ir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt
@@ -81,9 +81,13 @@ class _Graph:
 
     def function(self, listed: Sequence[Tensor | Var]) -> PrimFunc:
         params: list[Var] = []
+        params_seen: dict[Var, None] = {}
         buffer_map: dict[Var, Buffer] = {}
         for item in listed:
             if isinstance(item, Var):
+                if item in params_seen:
+                    raise ValueError(f"the variable {item.name} is listed twice")
+                params_seen[item] = None
                 params.append(item)
                 continue
             if item in self.buffers:
@@ -91,7 +95,12 @@ class _Graph:
             handle = Var("var_" + item.name, "handle")
             self.buffers[item] = buffer_map[handle] = decl_buffer(item.shape, item.dtype, item.name)
             params.append(handle)
-        parts = [self._emit(op) for op in _post_order(t for t in listed if isinstance(t, Tensor))]
+        operations = _post_order(t for t in listed if isinstance(t, Tensor))
+        known = {**params_seen, **_variables(e for t in listed if isinstance(t, Tensor) for e in t.shape)}
+        for op in operations:
+            if isinstance(op, ComputeOp):
+                _require_known(op, known)
+        parts = [self._emit(op) for op in operations]
         root = Block((), (), (), "root", st.seq(*parts), None, tuple(self.allocated))
         attrs: dict[str, Any] = {"global_symbol": "main", "tir.noalias": True}
         if self.layout_free:
@@ -156,6 +165,8 @@ class _Graph:
 
     def _with_buffers(self, value: Any) -> Any:
         if isinstance(value, Tensor):
+            if value not in self.buffers:
+                raise ValueError(f"the attributes name {value!r}, which is no part of this computation")
             return self.buffers[value]
         if isinstance(value, (list, tuple)):
             return [self._with_buffers(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
@@ -282,6 +293,35 @@ class _Nest:
                 body = LetStmt(v, r, body)
         condition = self._value(reduction.condition, axes)
         return body if make.is_const_int(condition, 1) else IfThenElse(condition, body)
+
+
+def _require_known(op: ComputeOp, known: Mapping[Var, None]) -> None:
+    """Raise ValueError for a variable in a compute that no axis, parameter or shape of one gives a value."""
+    axes = (*op.axis, *op.reduce_axis)
+    used = [e for a in axes if a.dom is not None for e in (a.dom.min, a.dom.extent)]
+    for e in op.body:
+        # The combiner of a reduction has variables of its own.
+        used += (*e.source, *e.init, e.condition) if isinstance(e, Reduce) else (e,)
+    bound = {**known, **{a.var: None for a in axes}, **_let_variables(used)}
+    for v in _variables(used):
+        if v not in bound:
+            raise ValueError(
+                f"the compute `{op.name}` uses the variable {v.name}, which is neither an axis of it nor a parameter; "
+                f"if it is a te.reduce_axis, reduce over it, else list it with the tensors given to create_prim_func"
+            )
+
+
+def _let_variables(exprs: Iterable[PrimExpr]) -> dict[Var, None]:
+    found: dict[Var, None] = {}
+
+    def look(node: object) -> bool:
+        if isinstance(node, Let):
+            found[node.var] = None
+        return True
+
+    for e in exprs:
+        pre_order_visit(e, look)
+    return found
 
 
 def _variables(exprs: Iterable[PrimExpr]) -> dict[Var, None]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer, decl_buffer
 from tscript.ir.dtype import DataType
-from tscript.ir.expr import ExprLike, IterVar, PrimExpr, Range, Reduce, SizeVar, Var
+from tscript.ir.expr import ExprLike, IntImm, IterVar, PrimExpr, Range, Reduce, SizeVar, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import post_order_visit, substitute
 from tscript.ir.stmt import Evaluate, Stmt
@@ -113,9 +113,18 @@ def _extents(shape: Any) -> tuple[PrimExpr, ...]:
         raise TypeError(f"a shape is a tuple, not {shape!r}; write ({shape!r},) for one dimension")
     result: list[PrimExpr] = []
     for s in shape:  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(s, float) and not s.is_integer():
+            raise ValueError(f"the shape holds {s}; dimensions are whole numbers")
         e = make.convert(int(s) if isinstance(s, float) else s)
         if not e.dtype.is_integer:
             raise TypeError(f"the shape holds {e} of type {e.dtype!s}; dimensions are integers")
+        if isinstance(e, IntImm) and e.value < 0:
+            raise ValueError(f"the shape holds {e.value}; dimensions are at least 0")
+        if str(e.dtype) not in ("int32", "int64"):
+            # Axes have the type of their extent, and narrow or unsigned ones would wrap around in subscripts.
+            if not isinstance(e, IntImm):
+                raise TypeError(f"the shape holds {e} of type {e.dtype!s}; sizes are int32 or int64, so cast it")
+            e = make.convert(e.value)
         result.append(e)
     return tuple(result)
 
@@ -171,7 +180,10 @@ def _scalar(value: Any, name: str) -> PrimExpr:
         if value.ndim:
             raise ValueError(f"the function returns the whole tensor `{value.name}`; index it with the axes")
         return value()
-    return make.convert(value)
+    scalar = make.convert(value)
+    if scalar.dtype.is_handle:
+        raise TypeError(f"the function returns {kind_of(value)}; it must return the value of an element, a number")
+    return scalar
 
 
 def _axis_names(fcompute: Callable[..., Any], rank: int, varargs_names: Sequence[str] | None) -> list[str]:
@@ -247,6 +259,9 @@ def extern(
     have the same. Raises TypeError or ValueError where these do not fit together.
     """
     tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    for t in tensors:
+        if not isinstance(t, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"the inputs of an extern are tensors, not {kind_of(t)}")
     shapes = (
         [_extents(shape)] if isinstance(shape, tuple) or isinstance(shape, PrimExpr) else [_extents(s) for s in shape]
     )
@@ -265,6 +280,8 @@ def extern(
     outs = _buffers(out_buffers) or [
         decl_buffer(s, d, name, elem_offset=Var("elem_offset")) for s, d in zip(shapes, dtypes, strict=True)
     ]
+    _require_buffers("in_buffers", ins, [(t.shape, t.dtype) for t in tensors])
+    _require_buffers("out_buffers", outs, list(zip(shapes, dtypes, strict=True)))
     with at_user_line(fcompute, f"in the extern `{name}`"):
         body = fcompute(ins, outs)
         if isinstance(body, PrimExpr):
@@ -282,6 +299,21 @@ def _buffers(given: Any) -> list[Buffer]:
     return [given] if isinstance(given, Buffer) else list(given)
 
 
+def _require_buffers(what: str, buffers: Sequence[Buffer], wanted: Sequence[tuple[Sequence[PrimExpr], str]]) -> None:
+    """Raise ValueError for buffers that are not of the number, types and known sizes of the tensors they stand for."""
+    if len(buffers) != len(wanted):
+        raise ValueError(f"{what} has {len(buffers)} buffers for {len(wanted)} tensors")
+    for b, (shape, dtype) in zip(buffers, wanted, strict=True):
+        fits = b.dtype == dtype and len(b.shape) == len(shape)
+        sizes = zip(b.shape, shape, strict=True) if fits else ()
+        if not fits or any(isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value for x, y in sizes):
+            raise ValueError(f"the buffer {b.name} is {_form(b.shape, b.dtype)}, but its tensor {_form(shape, dtype)}")
+
+
+def _form(shape: Sequence[PrimExpr], dtype: str) -> str:
+    return f"{dtype}[{', '.join(str(s.value) if isinstance(s, IntImm) else str(s) for s in shape)}]"
+
+
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwargs: Any) -> Any:
     """Tensors filled by the body of `primfunc`, whose parameters after the inputs are the outputs."""
     buffers = [primfunc.buffer_map[p] for p in primfunc.params if p in primfunc.buffer_map]
@@ -290,6 +322,7 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwarg
             f"{primfunc.__name__} has {len(buffers)} buffers: too few for {len(input_tensors)} inputs and an output"
         )
     ins, outs = buffers[: len(input_tensors)], buffers[len(input_tensors) :]
+    _require_buffers(primfunc.__name__, ins, [(t.shape, t.dtype) for t in input_tensors])
 
     def body(given: Sequence[Buffer], made: Sequence[Buffer]) -> Stmt:
         swap = dict(zip((*ins, *outs), (*given, *made), strict=True))

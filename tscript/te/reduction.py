@@ -12,6 +12,7 @@ from tscript.ir import expr as ex
 from tscript.ir import semantics
 from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import CommReducer, ExprLike, FloatImm, IntImm, IterVar, PrimExpr, Reduce, Var
+from tscript.ir.functor import post_order_visit
 from tscript.te.report import at_user_line
 
 Number = int | float
@@ -72,6 +73,7 @@ class Reducer:
         if not condition.dtype.is_bool:
             raise TypeError(f"where= of {self.name} is a condition, not {condition.dtype!s}")
         start = self._start(init, source)
+        self._require_outside(start, axes)  # pyright: ignore[reportUnknownArgumentType]
         made = [Reduce(combiner, source, start, axes, condition, i) for i in range(len(source))]  # pyright: ignore[reportUnknownArgumentType]
         return tuple(made) if isinstance(expr, (tuple, list)) else made[0]
 
@@ -94,6 +96,17 @@ class Reducer:
                 raise TypeError(f"init= of {self.name} is {e.dtype!s} but the source is {s.dtype!s}")
             result.append(e)
         return tuple(result)
+
+    def _require_outside(self, start: Sequence[PrimExpr], axes: Sequence[IterVar]) -> None:
+        """Raise ValueError where an initial value depends on the axes that run only after it is set."""
+        inner = {a.var: None for a in axes}
+
+        def look(node: object) -> None:
+            if isinstance(node, Var) and node in inner:
+                raise ValueError(f"init= of {self.name} depends on the axis {node.name} that it reduces over")
+
+        for e in start:
+            post_order_visit(e, look)
 
     def _combiner(self, dtypes: tuple[DataType, ...], as_tuple: bool) -> CommReducer:
         first, second = [*inspect.signature(self.fcombine).parameters, "x", "y"][:2]

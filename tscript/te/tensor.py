@@ -10,7 +10,7 @@ from tscript.ir.base import FrozenDict
 from tscript.ir.buffer import Buffer
 from tscript.ir.construct import convert
 from tscript.ir.dtype import DataType
-from tscript.ir.expr import ExprLike, IterVar, PrimExpr, ProducerLoad
+from tscript.ir.expr import ExprLike, IntImm, IterVar, PrimExpr, ProducerLoad
 from tscript.ir.functor import post_order_visit
 from tscript.ir.stmt import Stmt
 
@@ -50,6 +50,11 @@ class Tensor:
         for d, v in enumerate(values):
             if not v.dtype.is_integer:
                 raise TypeError(f"subscript {d} of tensor {self.name} is {v.dtype!s}; subscripts are integers")
+            size = self.shape[d]
+            if isinstance(v, IntImm) and (v.value < 0 or (isinstance(size, IntImm) and v.value >= size.value > 0)):
+                raise IndexError(
+                    f"subscript {d} of tensor {self.name} is {v.value}, outside its shape {_shape_text(self.shape)}"
+                )
         return ProducerLoad(self, values)
 
     def __getitem__(self, key: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Final
 
 from tscript.codegen.abi import KernelAbi, Parameter
 from tscript.codegen.llvm.builder import Builder, ModuleText, quoted
-from tscript.codegen.llvm.stmt import entry_symbol
+from tscript.codegen.llvm.stmt import entry_symbol, plain_symbol
 from tscript.ir import expr as ex
 from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import DataType, int_range
@@ -45,12 +45,12 @@ _DEFAULT_ALIGNMENT = 64
 
 def call_symbol(kernel: str) -> str:
     """Name of the function that Python calls."""
-    return f"call.{kernel}"
+    return f"call.{plain_symbol(kernel)}"
 
 
 def table_symbol(kernel: str) -> str:
     """Name of the table of pointers it reads."""
-    return f"table.{kernel}"
+    return f"table.{plain_symbol(kernel)}"
 
 
 def call_text(module: ModuleText, abi: KernelAbi) -> str | None:

@@ -372,14 +372,20 @@ def _stays_in_int64(loop: st.For) -> bool:
     return not isinstance(loop.min, IntImm) or loop.min.value < 1 << 62
 
 
+def plain_symbol(name: str) -> str:
+    """A name in ASCII, another for every name; llvmlite looks symbols up by ASCII, and LLVM keeps `llvm.` to itself."""
+    plain = name.encode("unicode_escape").decode("ascii")
+    return f"\\{plain}" if plain.startswith("llvm.") else plain
+
+
 def kernel_symbol(name: str) -> str:
     """The LLVM name of a kernel; not that of any C function."""
-    return f"{name}.kernel"
+    return f"{plain_symbol(name)}.kernel"
 
 
 def entry_symbol(name: str) -> str:
     """The LLVM name of the function by which a kernel is called from outside."""
-    return f"{name}.entry"
+    return f"{plain_symbol(name)}.entry"
 
 
 def entry_text(abi: KernelAbi, attributes: str = "", recursive: bool = False) -> str:
