@@ -107,3 +107,19 @@ def test_a_name_that_several_blocks_have_finds_none_and_all_are_shown() -> None:
         Schedule(counted).get_block("count")
     assert len(caught.value.at) == 2
     assert str(caught.value).count("^^^") >= 2
+
+
+@T.prim_func
+def shifted(X: T.Buffer((6,), "float32"), Y: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("Y"):
+            vi = T.axis.spatial(8, i)
+            Y[vi] = T.if_then_else(1 <= vi and vi < 7, X[vi - 1], T.float32(0))
+
+
+def test_a_copy_of_what_a_guarded_access_declares_stays_inside_the_buffer() -> None:
+    def steps(s: Schedule) -> None:
+        s.loop_partition(s.get_loops("Y")[0], [3, None])
+        s.cache_read("Y_i0", 0, "global")
+
+    check_schedule(shifted, steps)

@@ -17,7 +17,7 @@ from tscript.schedule.errors import refuse
 from tscript.schedule.rewrite import BlockReuse, ReplaceBuffers, path_to, replace_stmts
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import loop_range, mentions, no_less, outer_bounds, proves
+from tscript.schedule.symbols import axis_ranges, loop_range, mentions, no_less, outer_bounds, proves, range_bounds
 
 
 @dataclass
@@ -78,13 +78,18 @@ def whole_region(buffer: Buffer) -> Region:
     return Region([_zero(s) for s in buffer.shape], list(buffer.shape), none, none, [], True)
 
 
-def declared_region(root: Block, buffer: Buffer) -> Region:
-    """What a block declares to read of a buffer, if it is one region; else all of the buffer."""
-    found = [r for r in root.reads if r.buffer is buffer]
+def declared_region(state: ScheduleState, root: StmtSRef, buffer: Buffer) -> Region:
+    """What a block declares to read of a buffer, if it is one region; else all of the buffer.
+
+    A declared region may reach beyond the buffer (where accesses are guarded by conditions); the result does not.
+    """
+    found = [r for r in root.block.reads if r.buffer is buffer]
     if len(found) != 1:
         return whole_region(buffer)
-    none: list[list[PrimExpr]] = [[] for _ in buffer.shape]
-    return Region([r.min for r in found[0].region], [r.extent for r in found[0].region], none, none, [], True)
+    bounds = {**outer_bounds(state, root), **range_bounds(axis_ranges(root.block))}
+    lows = [[r.min] for r in found[0].region]
+    highs = [[simplify(r.min + r.extent - 1)] for r in found[0].region]
+    return _of_ends(buffer, lows, highs, [], True, bounds)
 
 
 def written_region(

@@ -158,7 +158,7 @@ def _plan(
     if writer is None:
         body = root.block.body
         first = body.seq[0] if isinstance(body, SeqStmt) else body
-        return Location(first, None), declared_region(root.block, buffer)
+        return Location(first, None), declared_region(s.state, root, buffer)
     location = place_between(s.state, root, writer, consumers)
     regions = [w for w in writer.block.writes if w.buffer is buffer]
     if len(regions) > 1:
