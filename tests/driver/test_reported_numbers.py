@@ -140,8 +140,14 @@ GOOD = np.zeros((4, 4), np.int64)
     ("arguments", "what"),
     [
         ((GOOD.astype(np.int32), GOOD), "argument 1 `A` of copy: expected int64[4, 4], got int32[4, 4]; use A.astype"),
-        ((np.zeros((4, 5), np.int64), GOOD), "argument 1 `A` of copy: expected int64[4, 4], got int64[4, 5]"),
-        ((np.zeros(16, np.int64), GOOD), "argument 1 `A` of copy: expected 2 dimensions, int64[4, 4], got 1"),
+        (
+            (np.zeros((4, 5), np.int64), GOOD),
+            "argument 1 `A` of copy: expected int64[4, 4], got int64[4, 5]; pass an array of shape (4, 4)",
+        ),
+        (
+            (np.zeros(16, np.int64), GOOD),
+            "2 dimensions, int64[4, 4], got 1, int64[16]; it has the right number of elements: A.reshape((4, 4))",
+        ),
         ((np.int64(3), GOOD), "argument 1 `A` of copy: expected int64[4, 4], got the NumPy scalar"),
         ((np.array(3), GOOD), "argument 1 `A` of copy: expected 2 dimensions, int64[4, 4], got 0"),
         ((np.asfortranarray(np.arange(16).reshape(4, 4)), GOOD), "use np.ascontiguousarray(A)"),

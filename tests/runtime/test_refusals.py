@@ -117,3 +117,15 @@ def test_names_that_are_alike_stay_apart() -> None:
 def test_whatever_is_no_array_is_a_call_error(value: Any) -> None:
     with pytest.raises(CallError, match="argument 1 `A` of plus_one"):
         tscript.build(plus_one)(value, np.zeros(4, np.float32))
+
+
+def test_modules_import_modules_and_never_in_a_circle() -> None:
+    first, second, third = (tscript.build(plus_one, name=n) for n in ("a", "b", "c"))
+    first.import_module(second)
+    second.import_module(third)
+    assert first.get_function("c", query_imports=True) is third["c"]
+    for other in (first, second, third):
+        with pytest.raises(ValueError, match="circle"):
+            third.import_module(other)
+    with pytest.raises(TypeError, match="not an int"):
+        first.import_module(3)  # type: ignore[arg-type]

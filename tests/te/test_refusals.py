@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -156,3 +157,26 @@ def test_axes_over_the_domains_of_other_axes_run_where_the_domain_is_empty_too()
         out = np.full(6, np.nan, np.float32)
         run(a, out)
         np.testing.assert_allclose(out, want, rtol=1e-5)
+
+
+def test_an_identity_that_changes_values_is_refused_at_its_line() -> None:
+    product = te.comm_reducer(lambda x, y: x * y, lambda t: te.const(0, t), name="product")
+    with pytest.raises(ScriptError, match="`product` starts from 0.0, which is no identity of it") as caught:
+        te.compute((4,), lambda i: product(A[i, K], axis=K))
+    assert caught.value.line == product.fidentity.__code__.co_firstlineno
+    pair = te.comm_reducer(
+        lambda x, y: (x[0] + y[0], x[1] * y[1]), lambda a, b: (te.const(0, a), te.const(2, b)), name="pair"
+    )
+    with pytest.raises(ScriptError, match=r"no identity of it.*gives"):
+        te.compute((4,), lambda i: pair((A[i, K], A[i, K]), axis=K))
+
+
+def reduced(reduction: Any, x: Any, i: Any) -> Any:
+    return reduction(x[K], axis=K)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int64", "float16", "bfloat16", "float8_e4m3fn", "float64"])
+def test_the_reductions_of_the_library_have_identities(dtype: str) -> None:
+    x = te.placeholder((8,), dtype)
+    for reduction in (te.sum, te.prod, te.min, te.max) if dtype != "bool" else (te.min, te.max):
+        assert te.compute((1,), functools.partial(reduced, reduction, x), name="S").dtype == dtype

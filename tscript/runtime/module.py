@@ -12,6 +12,7 @@ from tscript.runtime.device import Device, cpu
 from tscript.runtime.export import Code, exported
 from tscript.runtime.function import CompiledFunction
 from tscript.runtime.timing import TimeEvaluator
+from tscript.support.wording import kind_of
 from tscript.target.target import Target
 
 
@@ -97,7 +98,19 @@ class Module:
         return self._code.source(kind)
 
     def import_module(self, module: Module) -> None:
-        """Let `get_function(name, query_imports=True)` look into another module as well; both are exported together."""
+        """Let `get_function(name, query_imports=True)` look into another module as well; both are exported together.
+
+        Raises TypeError for what is no module, ValueError for one that imports this one.
+        """
+        if not isinstance(module, Module):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a module imports modules, not {kind_of(module)}")
+        reached = [module]
+        for m in reached:
+            if m is self:
+                raise ValueError(
+                    f"{module!r} imports {self!r} already, and modules cannot import each other in a circle"
+                )
+            reached += [i for i in m.imported_modules if all(i is not r for r in reached)]
         self.imported_modules.append(module)
 
     def clear_imports(self) -> None:

@@ -170,7 +170,10 @@ class ArrayArgument:
         if array.dtype != self.numpy_dtype:
             self._fail_form(array)
         if array.ndim != self.rank:
-            self._fail(f"expected {self.rank} dimensions, {self.text()}, got {array.ndim}, {_form(array)}")
+            self._fail(
+                f"expected {self.rank} dimensions, {self.text()}, got {array.ndim}, {_form(array)}"
+                + self._shape_hint(array)
+            )
         if self.lanes > 1 and array.shape[-1] != self.lanes:
             self._fail(f"expected {self.text()}, whose last dimension holds {self.lanes} lanes, got {_form(array)}")
         for d, (want, got) in enumerate(zip(self.buffer.shape, array.shape, strict=False)):
@@ -237,12 +240,18 @@ class ArrayArgument:
             self._fail(f"the kernel writes this array, but elements of it share memory; pass {self.name}.copy()")
 
     def _fail_form(self, array: np.ndarray[Any, Any]) -> NoReturn:
-        hint = ""
         if array.dtype != self.numpy_dtype:
             hint = f"; use {self.name}.astype({str(self.dtype.element)!r})"
-        elif self.shape is not None and array.size == _product(self.shape) and array.shape != self.shape:
-            hint = f"; it has the right number of elements: {self.name}.reshape({self.shape})"
+        else:
+            hint = self._shape_hint(array)
         self._fail(f"expected {self.text()}, got {_form(array)}{hint}")
+
+    def _shape_hint(self, array: np.ndarray[Any, Any]) -> str:
+        if self.shape is None or array.shape == self.shape:
+            return ""
+        if array.size == _product(self.shape):
+            return f"; it has the right number of elements: {self.name}.reshape({self.shape})"
+        return f"; pass an array of shape {self.shape}"
 
     def _fail(self, text: str) -> NoReturn:
         raise CallError(f"{self.where}: {text}")

@@ -130,6 +130,8 @@ class Reducer:
                 raise TypeError(f"{self.name} of {d!s} combines to {r.dtype!s}, with an identity of type {i.dtype!s}")
         with at_user_line(self.fcombine, "not a reduction"):
             require_commutative(made, self.name)
+        with at_user_line(self.fidentity, "not a reduction"):
+            require_identity(made, self.name)
         return made
 
 
@@ -233,6 +235,24 @@ def require_commutative(reducer: CommReducer, name: str) -> None:
             f"`{name}` depends on the order of its operands: combining {found} one way or the other gives different "
             "results, and a reduction may use either"
         ) from None
+
+
+def require_identity(reducer: CommReducer, name: str) -> None:
+    """Raise ValueError when combining small numbers with the identity changes them. What cannot be evaluated passes."""
+    dtypes = [v.dtype for v in reducer.lhs]
+    try:
+        identity = tuple(_evaluate(e, {}) for e in reducer.identity_element)
+        for k in range(4):
+            x = tuple(_sample(d, i, k) for i, d in enumerate(dtypes))
+            got = combine(reducer, identity, x)
+            if got != x:
+                start, value, result = (str(v[0] if len(v) == 1 else v) for v in (identity, x, got))
+                raise ValueError(
+                    f"`{name}` starts from {start}, which is no identity of it: combined with {value} it gives "
+                    f"{result}; to start from another value, pass init= to the reduction"
+                )
+    except _Unknown:
+        return
 
 
 class _Unknown(Exception):
