@@ -364,3 +364,21 @@ def test_a_temporary_of_its_own_for_each_iteration_may_be_read_later():
                 C[v] = B[v]
 
     check_schedule(func, inline_b)
+
+
+@T.prim_func
+def batch_of_one(A: T.Buffer((1, 6), "float32"), C: T.Buffer((1, 6), "float32")):
+    B = T.alloc_buffer((1, 6))
+    for n, i in T.grid(1, 6):
+        with T.block("B"):
+            vn, vi = T.axis.remap("SS", [n, i])
+            B[vn, vi] = A[vn, vi] * T.float32(2)
+    for n, i in T.grid(1, 6):
+        with T.block("C"):
+            vn, vi = T.axis.remap("SS", [n, i])
+            C[vn, vi] = B[vn, 5 - vi] + T.float32(1)
+
+
+def test_an_axis_of_one_value_is_replaced_by_the_subscript_too() -> None:
+    sch = check_schedule(batch_of_one, lambda s: s.compute_inline("B"))
+    assert str(sch.get(sch.get_block("C")).reads) == "(A[vn, 5 - vi],)"

@@ -319,3 +319,12 @@ def test_loops_are_found_by_name() -> None:
     sch = check_schedule(rowsum, lambda s: s.parallel("i"))
     assert "T.parallel(8)" in sch.mod.script()
     rejects(rowsum, lambda s: s.parallel("x"), "no loop is called 'x'.*\n.*the loops are i, k")
+
+
+def test_a_virtual_thread_without_an_axis_is_taken_with_a_warning_at_the_call() -> None:
+    sch = Schedule(scale)
+    loop = sch.get_loops("B")[0]
+    with pytest.warns(DeprecationWarning, match="'vthread.x'") as caught:
+        sch.bind(loop, "vthread")
+    assert caught[0].filename == __file__
+    assert 'thread="vthread")' in sch.mod.script()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from tscript.arith.const_bound import Bound
 from tscript.arith.context import Context
@@ -62,6 +62,9 @@ class Analyzer:
     >>> analyzer.simplify((i * 4 + j) // 4) is i
     True
     """
+
+    evaluate_set: ClassVar[Callable[[PrimExpr, Mapping[Var, Any], Analyzer], Any]]
+    """How `int_set` evaluates: given by the sets, which are built on analyzers."""
 
     def __init__(self, budget: int = STEP_BUDGET) -> None:
         self._context = Context()
@@ -208,6 +211,18 @@ class Analyzer:
     def modular_set(self, expr: ExprLike) -> ModularSet:
         """What is known of remainders of `expr`: it is `base` plus a multiple of `coeff`."""
         return self._context.residue(self.simplify(expr))
+
+    def int_set(self, expr: ExprLike, dom_map: Mapping[Var, Any] | None = None) -> Any:
+        """The `IntervalSet` that `expr` runs through while variables run through their sets in `dom_map`.
+
+        Without `dom_map`, variables run through the constant bounds they have here.
+
+        >>> from tscript.arith import Analyzer, IntSet
+        >>> analyzer, i, n = Analyzer(), Var("i"), Var("n")
+        >>> analyzer.int_set(i * 2 + n, {i: IntSet.interval(0, 3)})
+        IntervalSet[n, n + 6]
+        """
+        return Analyzer.evaluate_set(make.convert(expr), self._context.bounds if dom_map is None else dom_map, self)
 
     def can_prove(self, condition: ExprLike, strength: int = ProofStrength.DEFAULT) -> bool:
         """Whether `condition` certainly holds for all values of its variables."""

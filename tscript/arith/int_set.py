@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tscript.arith.analyzer import Analyzer
+from tscript.arith.const_bound import Bound
 from tscript.arith.forms import form_of, from_form, is_index, mentions, plus, scaled
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
@@ -398,3 +399,17 @@ def plus_one_less(dom: Range, s: SetEvaluator) -> PrimExpr:
     """The last value of a range."""
     form = plus(plus(form_of(dom.min), form_of(dom.extent)), ({}, -1))
     return s.simple(from_form(form, dom.min.dtype))
+
+
+def _evaluate(expr: PrimExpr, domains: Mapping[Var, SetLike | Bound], analyzer: Analyzer) -> IntervalSet:
+    """`Analyzer.int_set`."""
+    sets: dict[Var, SetLike] = {v: _between(v, d) if isinstance(d, Bound) else d for v, d in domains.items()}
+    return eval_set(expr, sets, analyzer)
+
+
+def _between(var: Var, bound: Bound) -> IntervalSet:
+    low = None if bound.low is None else IntImm(var.dtype, bound.low)
+    return IntervalSet(low, None if bound.high is None else IntImm(var.dtype, bound.high))
+
+
+Analyzer.evaluate_set = _evaluate

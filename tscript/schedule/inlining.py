@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tscript.arith import simplify
 from tscript.ir import construct as make
@@ -19,17 +20,23 @@ from tscript.schedule.state import ScheduleState
 from tscript.schedule.symbols import loop_ranges, mentions
 
 
-def find_strings(indices: Sequence[PrimExpr], axes: Sequence[IterVar]) -> list[DigitString] | None:
+def find_strings(
+    indices: Sequence[PrimExpr], axes: Sequence[IterVar], keep_units: bool = False
+) -> list[DigitString] | None:
     """Each subscript as a string of digits of axes, if together they determine every axis; else None.
 
-    Axes of extent 1 need not occur.
+    Axes of extent 1 need not occur. With `keep_units`, one that is a subscript by itself stands for its position.
     """
     domain = {a.var: a.dom for a in axes if a.dom is not None}
     strings: list[DigitString] = []
+    left = dict.fromkeys(v for v, r in domain.items() if keep_units and make.is_const_int(r.extent, 1))
     for index in indices:
         found = find_digits(index, domain)
         if found is None or found.scale != 1:
             return None
+        if isinstance(index, Var) and index in left:
+            del left[index]
+            found = replace(found, digits=((Digit(index, 1, 1), 1),))
         strings.append(found)
     if not are_independent(strings):
         return None

@@ -142,7 +142,7 @@ class ReplaceBuffers(TrackingRewriter):
 
     def __init__(self, buffers: Mapping[Buffer, Buffer], definitions: bool = False) -> None:
         super().__init__()
-        self.given = buffers
+        self.given = dict(buffers)
         self.definitions = definitions
         self.pointers = {old.data: new.data for old, new in buffers.items()}
 
@@ -156,7 +156,12 @@ class ReplaceBuffers(TrackingRewriter):
         return given if given is not None else super().rewrite_buffer(buffer)
 
     def rewrite_Block(self, node: Block) -> Block:
-        """The block with all but its allocations rewritten."""
+        """The block with all but its allocations rewritten. Its views lie in the same memory as what they view."""
+        for m in node.match_buffers:
+            source = self.given.get(m.source.buffer)
+            if source is not None and m.buffer not in self.given and m.buffer.scope() != source.scope():
+                view = self.given[m.buffer] = with_scope(m.buffer, source.scope(), m.buffer.name)
+                self.pointers[m.buffer.data] = view.data
         new = self.rewrite_children(node)
         return new if self.definitions else new.replace(alloc_buffers=node.alloc_buffers)
 
@@ -218,11 +223,28 @@ def fresh_copy(
                 variables.setdefault(b.data, b.data.copy_with())
             for m in node.match_buffers:
                 variables.setdefault(m.buffer.data, Var(m.buffer.data.name, m.buffer.data.type_annotation))
+            for v in _found_by_views(node, stmt):
+                variables.setdefault(v, v.copy_with())
         return True
 
     pre_order_visit(stmt, look)
     copier = _Copier(variables, buffers)
     return copier.rewrite(stmt)
+
+
+def _found_by_views(block: Block, stmt: Any) -> list[Var]:
+    """The strides and offsets that views of a block define: variables that the rest of `stmt` does not use."""
+    fields = [f for m in block.match_buffers for f in (*m.buffer.strides, m.buffer.elem_offset)]
+    found = dict.fromkeys(f for f in fields if isinstance(f, Var))
+
+    def look(node: Any) -> bool:
+        if isinstance(node, Var):
+            found.pop(node, None)
+        return node is not block
+
+    if found:
+        pre_order_visit(stmt, look)
+    return list(found)
 
 
 def nest(loops: Sequence[For], body: Stmt) -> Stmt:

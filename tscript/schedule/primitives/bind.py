@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from tscript.ir.expr import IterVar, Var
 from tscript.ir.functor import pre_order_visit
 from tscript.ir.stmt import For, ForKind
@@ -22,7 +24,8 @@ def bind(s: ScheduleCore, loop: LoopRV, thread_axis: str) -> None:
 
     The axes that use it must be spatial, and no two iterations may touch the same element unless both only read it (or
     write the same values to it). Reduce axes may be bound to `threadIdx`, whose
-    threads then add up together. A thread index occurs once on the way from the root to any statement.
+    threads then add up together. A thread index occurs once on the way from the root to any statement. A plain
+    "vthread" is taken with a DeprecationWarning: "vthread.x" says which.
 
     >>> import tscript
     >>> from tscript.script import tir as T
@@ -49,6 +52,8 @@ def bind(s: ScheduleCore, loop: LoopRV, thread_axis: str) -> None:
     _require_thread(thread_axis)
     _require_free(s, sref, thread_axis)
     require_independent(s, sref, f"bound to {thread_axis}", thread_axis)
+    if thread_axis == "vthread":
+        warnings.warn("bind to 'vthread.x', 'vthread.y' or 'vthread.z' rather than 'vthread'", DeprecationWarning, 5)
     set_kind(
         s,
         sref,

@@ -101,7 +101,7 @@ def _stored(stmt: Block) -> tuple[BufferStore, list[DigitString]]:
         refuse("the body of {0} is more than one store of a single element", stmt)
     if store.buffer is not stmt.writes[0].buffer or stmt.match_buffers or stmt.alloc_buffers:
         refuse("{0} has buffers of its own or stores through a view", stmt)
-    strings = find_strings(store.indices, stmt.iter_vars)
+    strings = find_strings(store.indices, stmt.iter_vars, keep_units=True)
     if strings is None:
         shown = ", ".join(str(i) for i in store.indices)
         refuse(

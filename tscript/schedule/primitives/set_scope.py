@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from tscript.ir.buffer import Buffer
-from tscript.ir.expr import PointerType
-from tscript.ir.functor import pre_order_visit
 from tscript.ir.stmt import Block
 from tscript.schedule.buffers import accessed, buffer_index, require_allocation, require_storage_scope
 from tscript.schedule.core import ScheduleCore
@@ -46,29 +44,9 @@ def set_scope(s: ScheduleCore, block: BlockRV | str, buffer_index: int | str | B
     s.record_as(buffer_index=index)
     if buffer.scope() == scope:
         return
-    buffers = {buffer: with_scope(buffer, scope), **_views(site.block, buffer, scope)}
-    new, reuse = replace_buffers(site.block, buffers, definitions=True)
+    new, reuse = replace_buffers(site.block, {buffer: with_scope(buffer, scope)}, definitions=True)
     s.state.replace(site, new, reuse)
 
 
 def _index(block: Block, buffer: int | str | Buffer) -> int:
     return buffer_index(block, buffer, "write")
-
-
-def _views(root: Block, buffer: Buffer, scope: str) -> dict[Buffer, Buffer]:
-    """Views of a buffer, and views of these, with the pointers they have in another scope."""
-    found: dict[Buffer, Buffer] = {buffer: buffer}
-
-    def look(node: object) -> bool:
-        if isinstance(node, Block):
-            for m in node.match_buffers:
-                if m.source.buffer in found:
-                    pointer = m.buffer.data.type_annotation
-                    assert isinstance(pointer, PointerType)
-                    data = m.buffer.data.copy_with(dtype=PointerType(pointer.element_type, scope))
-                    found[m.buffer] = m.buffer.replace(data=data)
-        return True
-
-    pre_order_visit(root, look)
-    del found[buffer]
-    return found
