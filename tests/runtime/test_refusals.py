@@ -129,3 +129,13 @@ def test_modules_import_modules_and_never_in_a_circle() -> None:
             third.import_module(other)
     with pytest.raises(TypeError, match="not an int"):
         first.import_module(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [1j, None, "1.5", np.array(["2020"], "M8[D]")])
+def test_arrays_are_filled_with_numbers_only(value: Any) -> None:
+    a = nd.zeros((1,))
+    with pytest.raises(TypeError, match="takes numbers"):
+        a[0] = value
+    with pytest.raises(TypeError, match="takes numbers"):
+        a.copyfrom(np.asarray(value).reshape(1))
+    assert a.numpy().tolist() == [0]

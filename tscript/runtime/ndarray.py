@@ -29,6 +29,15 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     return name
 
 
+def _converted(values: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Numbers in another type. Raises TypeError for what are no numbers, or complex ones, which would lose a part."""
+    if values.dtype == dtype:
+        return values
+    if values.dtype.kind in "cOUSMm":
+        raise TypeError(f"an array of {dtype} takes numbers, not {values.dtype}")
+    return values.astype(dtype)
+
+
 def _allocate(shape: tuple[int, ...], dtype: DataType) -> np.ndarray[Any, Any]:
     full = shape if dtype.lanes == 1 else (*shape, dtype.lanes)
     kind = numpy_dtype(dtype)
@@ -142,7 +151,7 @@ class NDArray:
         values = source.memory() if isinstance(source, NDArray) else np.asarray(source)
         if values.shape != self._array.shape:
             raise ValueError(f"cannot fill an array of shape {self._array.shape} from one of shape {values.shape}")
-        self._array[...] = values if values.dtype == self._array.dtype else values.astype(self._array.dtype)
+        self._array[...] = _converted(values, self._array.dtype)
         return self
 
     def copyto(self, target: NDArray | Device) -> NDArray:
@@ -215,9 +224,9 @@ class NDArray:
     def __setitem__(self, key: Any, value: Any) -> None:
         values = value.memory() if isinstance(value, NDArray) else np.asarray(value)
         if self.dtype.lanes > 1:
-            self._vectors(key)[...] = values.astype(self._array.dtype)
+            self._vectors(key)[...] = _converted(values, self._array.dtype)
         else:
-            self._array[key] = values.astype(self._array.dtype)
+            self._array[key] = _converted(values, self._array.dtype)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
