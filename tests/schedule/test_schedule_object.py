@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tscript
+from tests.schedule.check import check_schedule
 from tscript.ir.structural import structural_equal
 from tscript.schedule import BlockRV, InstructionKind, Schedule, ScheduleError, StmtSRef, Trace
 from tscript.script import ir as I
@@ -297,3 +298,18 @@ def test_kinds_are_known_by_name() -> None:
     assert InstructionKind.get("GetBlock").is_pure
     assert not InstructionKind.get("Split").is_pure
     assert isinstance(fresh().get_block("C"), BlockRV)
+
+
+def test_arithmetic_on_sampled_numbers_is_stored_and_read_again() -> None:
+    def steps(s: Schedule) -> None:
+        i, k = s.get_loops("sum")
+        v = s.sample_categorical([4, 8], [0.5, 0.5])
+        s.split(i, [None, T.min(v, 4)])
+        s.split(k, [(T.max(v // 4, 1) + 2) % 5 + 1, None])
+
+    sch = check_schedule(rowsum, steps)
+    (inputs,) = [record[1] for record in sch.trace.as_json()[0] if record[0] == "Split" and "T.min" in str(record)]
+    assert inputs[2] == "T.min(v4, 4)"
+    damaged = json.loads(json.dumps(sch.trace.as_json()).replace("T.min(v4, 4)", "T.min(v4; 4)"))
+    with pytest.raises(ValueError, match="nothing before it gives"):
+        Trace.apply_json_to_schedule(damaged, Schedule(rowsum))

@@ -168,7 +168,7 @@ def input_from_json(value: Any, handles: Mapping[str, Any]) -> Any:
 def _expression(text: str, handles: Mapping[str, Any]) -> PrimExpr:
     """Arithmetic on sampled integers, as `v0 * 4 + v1`, read by our own walk: nothing is evaluated."""
     import_error = f"the trace refers to {text!r}, which nothing before it gives"
-    tokens = re.findall(r"[A-Za-z_]\w*|\d+|//|[-+*%()]", text)
+    tokens = re.findall(r"T\.(?:min|max)\b|[A-Za-z_]\w*|\d+|//|[-+*%(),]", text)
     if "".join(tokens) != re.sub(r"\s", "", text) or not tokens:
         raise ValueError(import_error)
     reader = _Reader(tokens, handles, import_error)
@@ -178,8 +178,11 @@ def _expression(text: str, handles: Mapping[str, Any]) -> PrimExpr:
     return result
 
 
+_EXTREMES: dict[str, type[ex.Min] | type[ex.Max]] = {"T.min": ex.Min, "T.max": ex.Max}
+
+
 class _Reader:
-    """Recursive descent over `+ - * // %`, parentheses, numbers and handles."""
+    """Recursive descent over `+ - * // %`, `T.min`, `T.max`, parentheses, numbers and handles."""
 
     def __init__(self, tokens: list[str], handles: Mapping[str, Any], error: str) -> None:
         self.tokens = tokens
@@ -205,19 +208,30 @@ class _Reader:
         return result
 
     def atom(self) -> PrimExpr:
-        """A number, a handle, or something in parentheses."""
+        """A number, a handle, the smaller or larger of two, or something in parentheses."""
         token = self.tokens.pop(0) if self.tokens else ""
         if token == "(":
             inner = self.sum()
-            if not self.tokens or self.tokens.pop(0) != ")":
-                raise ValueError(self.error)
+            self.expect(")")
             return inner
+        if token in _EXTREMES:
+            self.expect("(")
+            first = self.sum()
+            self.expect(",")
+            second = self.sum()
+            self.expect(")")
+            return _EXTREMES[token](first, second)
         if token == "-":
             return const(-int(self.tokens.pop(0))) if self.tokens and self.tokens[0].isdigit() else self.fail()
         if token.isdigit():
             return const(int(token))
         found = self.handles.get(token)
         return found if isinstance(found, Var) else self.fail()
+
+    def expect(self, token: str) -> None:
+        """Pass over a token."""
+        if not self.tokens or self.tokens.pop(0) != token:
+            self.fail()
 
     def fail(self) -> PrimExpr:
         """Refuse the text."""
