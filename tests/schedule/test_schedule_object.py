@@ -9,6 +9,7 @@ import pytest
 
 import tscript
 from tests.schedule.check import check_schedule
+from tests.schedule.test_split import rowsum
 from tscript.ir.structural import structural_equal
 from tscript.schedule import BlockRV, InstructionKind, Schedule, ScheduleError, StmtSRef, Trace
 from tscript.script import ir as I
@@ -309,7 +310,7 @@ def test_arithmetic_on_sampled_numbers_is_stored_and_read_again() -> None:
 
     sch = check_schedule(rowsum, steps)
     (inputs,) = [record[1] for record in sch.trace.as_json()[0] if record[0] == "Split" and "T.min" in str(record)]
-    assert inputs[2] == "T.min(v4, 4)"
-    damaged = json.loads(json.dumps(sch.trace.as_json()).replace("T.min(v4, 4)", "T.min(v4; 4)"))
+    assert inputs[2] == "T.min(v3, 4)"
+    damaged = json.loads(json.dumps(sch.trace.as_json()).replace("T.min(v3, 4)", "T.min(v3; 4)"))
     with pytest.raises(ValueError, match="nothing before it gives"):
         Trace.apply_json_to_schedule(damaged, Schedule(rowsum))
