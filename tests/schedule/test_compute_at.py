@@ -200,3 +200,14 @@ def test_a_consumer_follows_fused_and_overhanging_loops() -> None:
         s.reverse_compute_at("C", j0)
 
     check_schedule(two, overhanging)
+
+
+@pytest.mark.parametrize("thread", ["threadIdx.x", "blockIdx.x"])
+def test_a_thread_consumes_only_what_it_makes_itself(thread: str) -> None:
+    def steps(s: Schedule) -> None:
+        i, _ = s.get_loops("B")
+        s.bind(i, thread)
+        s.reverse_compute_at("C", i)
+
+    sch = check_schedule(two, steps, native=False)
+    assert [sch.get(r).loop_var.name for r in sch.get_loops("C")] == ["i", "ax0"]

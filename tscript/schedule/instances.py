@@ -36,15 +36,21 @@ def touched(
     buffers: Mapping[Buffer, None],
     reads: bool,
     bounds: Bounds,
+    by_all_threads: bool = True,
 ) -> dict[Buffer, Box]:
-    """What `blocks` read (or write) of `buffers` in one iteration of `loop`, which is above them."""
+    """What `blocks` read (or write) of `buffers` in one iteration of `loop`, which is above them.
+
+    Threads that share a buffer count together if `by_all_threads`.
+    """
     result: dict[Buffer, Box] = {}
     for block in blocks:
         realize = state.realize_of(block)
+        loops = state.loops_of(block)
+        below = loops[loops.index(loop) + 1 :]
         for region in block.block.reads if reads else block.block.writes:
             if region.buffer not in buffers:
                 continue
-            domain = relaxed_loops(state, block, loop, region.buffer)
+            domain = relaxed_loops(state, block, loop, region.buffer) if by_all_threads else loop_ranges(below)
             box: Box = [relax_range(r, domain, bounds) for r in bound_region(realize, region)]
             known = result.get(region.buffer)
             result[region.buffer] = box if known is None else _join(known, box, bounds)

@@ -113,10 +113,14 @@ def require_droppable_predicate(move: Move) -> None:
 
 
 def wanted_regions(
-    move: Move, others: Sequence[StmtSRef], buffers: Mapping[Buffer, None], reads: bool
+    move: Move,
+    others: Sequence[StmtSRef],
+    buffers: Mapping[Buffer, None],
+    reads: bool,
+    by_all_threads: bool = True,
 ) -> dict[Buffer, Box]:
     """What `others`, which are under the loop, read or write of `buffers` in one of its iterations."""
-    return touched(move.state, move.loop, others, buffers, reads, inner_bounds(move))
+    return touched(move.state, move.loop, others, buffers, reads, inner_bounds(move), by_all_threads)
 
 
 def inner_bounds(move: Move) -> dict[Var, Bound]:

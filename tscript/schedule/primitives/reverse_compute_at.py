@@ -63,7 +63,8 @@ def reverse_compute_at(
     require_droppable_predicate(move)
     bounds = inner_bounds(move)
     buffers = dict.fromkeys(w.buffer for p in move.before for w in p.block.writes)
-    made = wanted_regions(move, move.before, buffers, reads=False)
+    # A thread consumes what it makes itself; what others make is theirs to consume.
+    made = wanted_regions(move, move.before, buffers, reads=False, by_all_threads=False)
     solution = solve(target.block.iter_vars, target.block.reads, made, bounds)
     require_sources_ready(move, solution, move.before)
     _require_all_instances(move, solution)
