@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tscript.arith import Bound, IterMapLevel, iter_map_simplify, simplify
 from tscript.ir import construct as make
@@ -12,19 +12,10 @@ from tscript.ir.functor import Rewriter
 from tscript.ir.stmt import Block, BlockRealize, For, Stmt
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
+from tscript.schedule.symbols import loop_ranges
 
 Ranges = Mapping[Var, Range]
 TRUE = IntImm(BOOL, 1)
-
-
-def loop_range(loop: For) -> Range:
-    """The values that the variable of a loop takes."""
-    return Range.from_min_extent(loop.min, loop.extent)
-
-
-def ranges_of(loops: Sequence[StmtSRef]) -> dict[Var, Range]:
-    """The values that the variables of loops take."""
-    return {r.loop.loop_var: loop_range(r.loop) for r in loops}
 
 
 def ranges_around(state: ScheduleState, sref: StmtSRef) -> dict[Var, Range]:
@@ -35,7 +26,7 @@ def ranges_around(state: ScheduleState, sref: StmtSRef) -> dict[Var, Range]:
         if isinstance(at.stmt, For):
             found.append(at)
         at = at.parent
-    return ranges_of(found[::-1])
+    return loop_ranges(found[::-1])
 
 
 def bounds_of(ranges: Ranges) -> dict[Var, Bound]:

@@ -9,7 +9,7 @@ from tscript.ir.construct import cast
 from tscript.ir.expr import EQ, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
 from tscript.ir.stmt import Block, For, SeqStmt, Stmt, seq
-from tscript.schedule.bindings import is_proved, ranges_around, ranges_of, rebind
+from tscript.schedule.bindings import is_proved, ranges_around, rebind
 from tscript.schedule.conflicts import Access, accesses_of, keeps_apart, memory_of
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
@@ -24,6 +24,7 @@ from tscript.schedule.loop_checks import (
 from tscript.schedule.primitive import primitive
 from tscript.schedule.rv import LoopRV
 from tscript.schedule.sref import StmtSRef
+from tscript.schedule.symbols import loop_ranges
 
 Nest = list[StmtSRef]
 
@@ -128,7 +129,7 @@ def _require_same_extents(s: ScheduleCore, first: Nest, other: Nest) -> None:
             first[-1].loop,
             other[-1].loop,
         )
-    ranges = ranges_of(s.state.loops_of(first[0]))
+    ranges = loop_ranges(s.state.loops_of(first[0]))
     for a, b in zip(first, other, strict=True):
         x, y = a.loop.extent, b.loop.extent
         if x is not y and not is_proved(EQ(x, cast(y, x.dtype)), ranges):
