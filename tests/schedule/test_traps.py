@@ -123,3 +123,23 @@ def test_a_copy_of_what_a_guarded_access_declares_stays_inside_the_buffer() -> N
         s.cache_read("Y_i0", 0, "global")
 
     check_schedule(shifted, steps)
+
+
+def test_a_block_without_axes_stays_in_the_loops_it_uses() -> None:
+    def steps(s: Schedule) -> None:
+        s.loop_partition(s.get_loops("Y")[2], [3, None])
+        s.reverse_compute_at("Y_j_common", s.get_loops("C")[0])
+
+    @T.prim_func
+    def pair(A: T.Buffer((4, 4, 8), "float32"), C: T.Buffer((4, 4, 8), "float32")):
+        B = T.alloc_buffer((4, 4, 8))
+        for n, i, j in T.grid(4, 4, 8):
+            with T.block("C"):
+                v0, v1, v2 = T.axis.remap("SSS", [n, i, j])
+                B[v0, v1, v2] = A[v0, v1, v2] + 1.0
+        for n, i, j in T.grid(4, 4, 8):
+            with T.block("Y"):
+                v0, v1, v2 = T.axis.remap("SSS", [n, i, j])
+                C[v0, v1, v2] = B[v0, v1, v2] * 2.0
+
+    rejects(pair, steps, "has no axes and uses loop `n` directly", at=["Y_j_common", "n"])

@@ -10,7 +10,7 @@ from tscript.ir import construct as make
 from tscript.ir import expr as ex
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Var
-from tscript.ir.functor import children
+from tscript.ir.functor import children, post_order_visit
 from tscript.ir.stmt import Block, BlockRealize, For, ForKind, SeqStmt, Stmt, seq
 from tscript.schedule.bindings import TRUE
 from tscript.schedule.checks import require_complete_or_reduction, require_scope_root, require_stage_pipeline
@@ -49,6 +49,7 @@ def prepare(s: ScheduleCore, block: StmtSRef, loop: StmtSRef) -> Move:
         refuse("{0} and {1} are in different blocks", loop.loop, block.block)
     if s.state.is_ancestor(loop, block):
         refuse("{0} is around {1} already", loop.loop, block.block, hint="choose a loop of another nest")
+    _require_closed(s.state, block)
     for outer in (*s.state.loops_of(loop), loop):
         if outer.loop.kind == ForKind.VECTORIZED:
             refuse(
@@ -58,6 +59,26 @@ def prepare(s: ScheduleCore, block: StmtSRef, loop: StmtSRef) -> Move:
             )
     scope = s.state.scope(root)
     return Move(s, block, loop, root, scope.producers(block), scope.consumers(block))
+
+
+def _require_closed(state: ScheduleState, block: StmtSRef) -> None:
+    """Refuse a block whose body uses loops around it directly, as one without axes may: elsewhere they do not exist."""
+    around = {r.loop.loop_var: r for r in state.loops_of(block)}
+    used: list[StmtSRef] = []
+
+    def look(node: object) -> None:
+        if isinstance(node, Var) and node in around:
+            used.append(around[node])
+
+    if around and not block.block.iter_vars:
+        post_order_visit(block.block, look)
+    if used:
+        refuse(
+            "{0} has no axes and uses {1} directly, so it has no meaning outside of that loop",
+            block.block,
+            used[0].loop,
+            hint="move the blocks inside it, or give it axes",
+        )
 
 
 def position(move: Move, index: int) -> int:
