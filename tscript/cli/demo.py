@@ -121,5 +121,5 @@ def run_demo(*, quick: bool = False) -> int:
     module.show()
     out.rule("interpreted, built, run, compared and timed", align="left")
     out.print(_summary(_steps(module, repeat=3 if quick else 20)))
-    out.print("All results agree. The loops ran as written, on one core: this is where schedules will begin.")
+    out.print("All results agree. The loops ran as written, on one core: this is where schedules begin.")
     return 0
