@@ -143,3 +143,20 @@ def test_a_block_without_axes_stays_in_the_loops_it_uses() -> None:
                 C[v0, v1, v2] = B[v0, v1, v2] * 2.0
 
     rejects(pair, steps, "has no axes and uses loop `n` directly", at=["Y_j_common", "n"])
+
+
+def test_a_sum_that_goes_on_in_later_runs_of_its_scope_is_not_cached_there() -> None:
+    @T.prim_func
+    def matvec(A: T.Buffer((4, 3), "float32"), x: T.Buffer((3,), "float32"), y: T.Buffer((4,), "float32")):
+        for k, i in T.grid(3, 4):
+            with T.block("y"):
+                vk, vi = T.axis.remap("RS", [k, i])
+                with T.init():
+                    y[vi] = 0.0
+                y[vi] = y[vi] + A[vi, vk] * x[vk]
+
+    def steps(s: Schedule) -> None:
+        s.loop_partition(s.get_loops("y")[1], [1, None])
+        s.cache_write("y_i0", 0, "global")
+
+    rejects(matvec, steps, "goes on accumulating into `y`", at=["y_i0", "y_i0_partition"])

@@ -92,6 +92,7 @@ def cache_write(
         refuse(f"`{buffer.name}` is written by several blocks: {names}", *[w.block for w in writers])
     if target.block.init is None and any(r.buffer is buffer for r in target.block.reads):
         refuse(f"{{0}} builds on what `{buffer.name}` held before, which the new buffer does not hold", target.block)
+    _require_whole_sums(s, root, target, buffer)
     location, region = _plan(s, root, target, buffer, given)
     is_local = any(b is buffer for b in root.block.alloc_buffers)
     if not region.is_exact and not is_local:
@@ -119,6 +120,18 @@ def cache_write(
     s.state.replace(root, new_root, {**outer_reuse, **reuse})
     s.record_as(write_buffer_index=index, consumer_blocks=list(consumer_blocks or ()))
     return s.block_of(made)
+
+
+def _require_whole_sums(s: ScheduleCore, root: StmtSRef, target: StmtSRef, buffer: Buffer) -> None:
+    """Refuse a reduction that goes on in later runs of the scope, each of which has a buffer of its own."""
+    values = zip(target.block.iter_vars, s.state.realize_of(target).iter_values, strict=True)
+    if uses_loops_around(s.state, root, [v for axis, v in values if axis.iter_type == axis.CommReduce]):
+        refuse(
+            f"{{0}} goes on accumulating into `{buffer.name}` in later runs of {{1}}, and the new buffer would be "
+            "another one in each run",
+            target.block,
+            root.block,
+        )
 
 
 def _plan(
