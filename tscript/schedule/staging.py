@@ -12,12 +12,31 @@ from tscript.ir.dtype import BOOL
 from tscript.ir.expr import BufferLoad, Call, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, ForKind, SeqStmt, Stmt, seq
+from tscript.schedule.buffers import accessed, buffer_index, cache_of, require_storage_scope
+from tscript.schedule.checks import require_scope_root, writers_of
+from tscript.schedule.core import ScheduleCore
 from tscript.schedule.coverage import bound_region, relax_range, relaxed_loops, written_box
 from tscript.schedule.errors import refuse
 from tscript.schedule.rewrite import BlockReuse, ReplaceBuffers, path_to, replace_stmts
+from tscript.schedule.rv import BlockRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
 from tscript.schedule.symbols import axis_ranges, loop_range, mentions, no_less, outer_bounds, proves, range_bounds
+
+
+@dataclass
+class CachedAccess:
+    """What a caching step is about: an access of `target`, number `index`, to `buffer`, in the scope of `root`.
+
+    `scope` is the storage scope of the new buffer, `given` the blocks that the caller wants to use it.
+    """
+
+    scope: str
+    target: StmtSRef
+    root: StmtSRef
+    index: int
+    buffer: Buffer
+    given: list[StmtSRef]
 
 
 @dataclass
@@ -352,6 +371,70 @@ def with_stage(
     if at is None:
         new = new.replace(body=seq(new.body, stage))
     return new, {**outer, **reuse}
+
+
+def cached_access(
+    s: ScheduleCore,
+    block: BlockRV | str,
+    kind: str,
+    buffer: int | str | Buffer,
+    storage_scope: str,
+    consumers: Sequence[BlockRV | str] | None = None,
+) -> CachedAccess:
+    """What the arguments of a caching step mean; `kind` is "read" or "write".
+
+    TypeError for what is no such argument; refused for the root, for an access that the block does not have, and
+    for no storage scope.
+    """
+    scope = require_storage_scope(storage_scope)
+    target = s.block(block)  # pyright: ignore[reportArgumentType]
+    root = require_scope_root(s.state, target)
+    index = buffer_index(target.block, buffer, kind)
+    given = [s.block(b) for b in consumers or ()]  # pyright: ignore[reportArgumentType]
+    return CachedAccess(scope, target, root, index, accessed(target.block, index, kind).buffer, given)
+
+
+def single_writer(state: ScheduleState, root: StmtSRef, buffer: Buffer) -> StmtSRef | None:
+    """The block of a scope that writes a buffer, if any; refused where several do."""
+    writers = writers_of(state, root, buffer)
+    if len(writers) > 1:
+        names = ", ".join(f"{{{i}}}" for i in range(len(writers)))
+        refuse(f"`{buffer.name}` is written by several blocks: {names}", *[w.block for w in writers])
+    return writers[0] if writers else None
+
+
+def put_cache(
+    s: ScheduleCore,
+    access: CachedAccess,
+    users: Sequence[StmtSRef],
+    location: Location,
+    region: Region,
+    bounds: Mapping[Var, Bound],
+    back: bool,
+) -> BlockRV:
+    """Let blocks use a new buffer, and copy a region into it (or from it, if `back`); the copying block.
+
+    The new buffer is as large as the old one, except where the copy stands in no loop and only a region is in use.
+    """
+    root, buffer = access.root, access.buffer
+    around = uses_loops_around(s.state, root, region.starts)
+    compact = location.loop is None and not region.is_whole(buffer) and not around and (region.is_exact or not back)
+    require_same_layout(users, buffer, compact)
+    cache = cache_of(buffer, access.scope, region.extents if compact else None)
+    source, target, offset = (cache, buffer, "target") if back else (buffer, cache, "source")
+    stage, made = copy_stage(source, target, region, cache.name, offset if compact else "", bounds)
+    starts = region.starts if compact else whole_region(buffer).starts
+    changes: dict[Stmt, Stmt | None] = {}
+    reuse: BlockReuse = {}
+    for user in users:
+        realize = s.state.realize_of(user)
+        redirect = Redirect(buffer, cache, starts)
+        changes[realize] = realize.replace(block=redirect.rewrite(realize.block))
+        reuse |= redirect.block_reuse
+    new_root, outer_reuse = with_stage(root.block, changes, location, stage)
+    new_root = new_root.replace(alloc_buffers=(*new_root.alloc_buffers, cache))
+    s.state.replace(root, new_root, {**outer_reuse, **reuse})
+    return s.block_of(made)
 
 
 def uses_loops_around(state: ScheduleState, root: StmtSRef, exprs: Sequence[PrimExpr]) -> bool:

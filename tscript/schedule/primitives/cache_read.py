@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tscript.ir.buffer import Buffer
-from tscript.ir.stmt import SeqStmt, Stmt
-from tscript.schedule.buffers import accessed, buffer_index, cache_of, require_storage_scope
-from tscript.schedule.checks import readers_of, require_region_cover, require_scope_root, writers_of
+from tscript.ir.stmt import SeqStmt
+from tscript.schedule.checks import readers_of, require_region_cover
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Outputs, Role, attr, block
 from tscript.schedule.primitive import primitive
-from tscript.schedule.rewrite import BlockReuse
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.scope import DepKind
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.staging import (
+    CachedAccess,
     Location,
-    Redirect,
     Region,
-    copy_stage,
+    cached_access,
     declared_region,
     place_between,
-    require_same_layout,
-    uses_loops_around,
+    put_cache,
+    single_writer,
     whole_region,
-    with_stage,
     written_region,
 )
 from tscript.schedule.symbols import outer_bounds
@@ -81,51 +78,22 @@ def cache_read(
     >>> sch.get(sch.get_block("B")).reads
     (A_local[v],)
     """
-    scope = require_storage_scope(storage_scope)
-    target = s.block(block)  # pyright: ignore[reportArgumentType]
-    root = require_scope_root(s.state, target)
-    index = buffer_index(target.block, read_buffer_index, "read")
-    buffer = accessed(target.block, index, "read").buffer
-    given = [s.block(b) for b in consumer_blocks or ()]  # pyright: ignore[reportArgumentType]
+    access = cached_access(s, block, "read", read_buffer_index, storage_scope, consumer_blocks)
+    root, buffer = access.root, access.buffer
     for reader in readers_of(s.state, root, buffer):
         require_region_cover(s.state, reader)
-    writers = writers_of(s.state, root, buffer)
-    if len(writers) > 1:
-        names = ", ".join(f"{{{i}}}" for i in range(len(writers)))
-        refuse(f"`{buffer.name}` is written by several blocks: {names}", *[w.block for w in writers])
-    writer = writers[0] if writers else None
-    consumers = _consumers(s, root, target, buffer, writer, given)
-    location, region = _plan(s, root, buffer, writer, consumers, scope)
-    around = uses_loops_around(s.state, root, region.starts)
-    compact = location.loop is None and not region.is_whole(buffer) and not around
-    require_same_layout(consumers, buffer, compact)
-    cache = cache_of(buffer, scope, region.extents if compact else None)
+    writer = single_writer(s.state, root, buffer)
+    consumers = _consumers(s, access, writer)
+    location, region = _plan(s, access, writer, consumers)
     bounds = outer_bounds(s.state, writer if writer is not None else consumers[0])
-    stage, made = copy_stage(buffer, cache, region, cache.name, "source" if compact else "", bounds)
-    starts = region.starts if compact else whole_region(buffer).starts
-    changes: dict[Stmt, Stmt | None] = {}
-    reuse: BlockReuse = {}
-    for c in consumers:
-        realize = s.state.realize_of(c)
-        redirect = Redirect(buffer, cache, starts)
-        changes[realize] = realize.replace(block=redirect.rewrite(realize.block))
-        reuse |= redirect.block_reuse
-    new_root, outer_reuse = with_stage(root.block, changes, location, stage)
-    new_root = new_root.replace(alloc_buffers=(*new_root.alloc_buffers, cache))
-    s.state.replace(root, new_root, {**outer_reuse, **reuse})
-    s.record_as(read_buffer_index=index, consumer_blocks=list(consumer_blocks or ()))
-    return s.block_of(made)
+    made = put_cache(s, access, consumers, location, region, bounds, back=False)
+    s.record_as(read_buffer_index=access.index, consumer_blocks=list(consumer_blocks or ()))
+    return made
 
 
-def _consumers(
-    s: ScheduleCore,
-    root: StmtSRef,
-    target: StmtSRef,
-    buffer: Buffer,
-    writer: StmtSRef | None,
-    given: Sequence[StmtSRef],
-) -> list[StmtSRef]:
+def _consumers(s: ScheduleCore, access: CachedAccess, writer: StmtSRef | None) -> list[StmtSRef]:
     """The blocks that are to read the copy, in program order."""
+    root, target, buffer, given = access.root, access.target, access.buffer, access.given
     if writer is None:
         readers = list(readers_of(s.state, root, buffer))
     else:
@@ -147,14 +115,10 @@ def _consumers(
 
 
 def _plan(
-    s: ScheduleCore,
-    root: StmtSRef,
-    buffer: Buffer,
-    writer: StmtSRef | None,
-    consumers: Sequence[StmtSRef],
-    scope: str,
+    s: ScheduleCore, access: CachedAccess, writer: StmtSRef | None, consumers: Sequence[StmtSRef]
 ) -> tuple[Location, Region]:
     """Where the copy is made, and of what."""
+    root, buffer = access.root, access.buffer
     if writer is None:
         body = root.block.body
         first = body.seq[0] if isinstance(body, SeqStmt) else body
@@ -163,4 +127,4 @@ def _plan(
     regions = [w for w in writer.block.writes if w.buffer is buffer]
     if len(regions) > 1:
         return location, whole_region(buffer)
-    return location, written_region(s.state, writer, regions[0], location, scope)
+    return location, written_region(s.state, writer, regions[0], location, access.scope)

@@ -5,27 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tscript.ir.buffer import Buffer
-from tscript.ir.stmt import Stmt
-from tscript.schedule.buffers import accessed, buffer_index, cache_of, require_storage_scope
-from tscript.schedule.checks import require_scope_root, writers_of
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Outputs, Role, attr, block
 from tscript.schedule.primitive import primitive
-from tscript.schedule.rewrite import BlockReuse
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.scope import DepKind
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.staging import (
     Location,
-    Redirect,
     Region,
-    copy_stage,
+    cached_access,
     place_between,
-    require_same_layout,
+    put_cache,
+    single_writer,
     uses_loops_around,
     whole_region,
-    with_stage,
     written_region,
 )
 from tscript.schedule.symbols import outer_bounds
@@ -80,20 +75,13 @@ def cache_write(
     >>> sch.get(sch.get_block("B")).writes
     (B_local[v],)
     """
-    scope = require_storage_scope(storage_scope)
-    target = s.block(block)  # pyright: ignore[reportArgumentType]
-    root = require_scope_root(s.state, target)
-    index = buffer_index(target.block, write_buffer_index, "write")
-    buffer = accessed(target.block, index, "write").buffer
-    given = [s.block(b) for b in consumer_blocks or ()]  # pyright: ignore[reportArgumentType]
-    writers = writers_of(s.state, root, buffer)
-    if len(writers) > 1:
-        names = ", ".join(f"{{{i}}}" for i in range(len(writers)))
-        refuse(f"`{buffer.name}` is written by several blocks: {names}", *[w.block for w in writers])
+    access = cached_access(s, block, "write", write_buffer_index, storage_scope, consumer_blocks)
+    target, root, buffer = access.target, access.root, access.buffer
+    single_writer(s.state, root, buffer)
     if target.block.init is None and any(r.buffer is buffer for r in target.block.reads):
         refuse(f"{{0}} builds on what `{buffer.name}` held before, which the new buffer does not hold", target.block)
     _require_whole_sums(s, root, target, buffer)
-    location, region = _plan(s, root, target, buffer, given)
+    location, region = _plan(s, root, target, buffer, access.given)
     is_local = any(b is buffer for b in root.block.alloc_buffers)
     if not region.is_exact and not is_local:
         refuse(
@@ -101,25 +89,10 @@ def cache_write(
             "not known to be a box under conditions on it",
             target.block,
         )
-    around = uses_loops_around(s.state, root, region.starts)
-    compact = location.loop is None and region.is_exact and not region.is_whole(buffer) and not around
-    require_same_layout([target, *given], buffer, compact)
-    cache = cache_of(buffer, scope, region.extents if compact else None)
-    bounds = outer_bounds(s.state, target)
-    stage, made = copy_stage(cache, buffer, region, cache.name, "target" if compact else "", bounds)
-    starts = region.starts if compact else whole_region(buffer).starts
-    changes: dict[Stmt, Stmt | None] = {}
-    reuse: BlockReuse = {}
-    for b in (target, *given):
-        realize = s.state.realize_of(b)
-        redirect = Redirect(buffer, cache, starts)
-        changes[realize] = realize.replace(block=redirect.rewrite(realize.block))
-        reuse |= redirect.block_reuse
-    new_root, outer_reuse = with_stage(root.block, changes, location, stage)
-    new_root = new_root.replace(alloc_buffers=(*new_root.alloc_buffers, cache))
-    s.state.replace(root, new_root, {**outer_reuse, **reuse})
-    s.record_as(write_buffer_index=index, consumer_blocks=list(consumer_blocks or ()))
-    return s.block_of(made)
+    users = [target, *access.given]
+    made = put_cache(s, access, users, location, region, outer_bounds(s.state, target), back=True)
+    s.record_as(write_buffer_index=access.index, consumer_blocks=list(consumer_blocks or ()))
+    return made
 
 
 def _require_whole_sums(s: ScheduleCore, root: StmtSRef, target: StmtSRef, buffer: Buffer) -> None:
