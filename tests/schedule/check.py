@@ -22,9 +22,9 @@ from tscript.ir.structural import assert_structural_equal
 from tscript.ir.well_formed import verify_well_formed
 from tscript.parser import from_source
 from tscript.schedule import Schedule, ScheduleError, Trace
-from tscript.schedule.instruction import Instruction
 from tscript.script import tir as T
 from tscript.testing.differential import check_round_trip, compare_arrays
+from tscript.testing.watched import WatchedSchedule
 
 Steps = Callable[[Schedule], Any]
 Program = PrimFunc | IRModule
@@ -148,24 +148,6 @@ def _compare(got: Sequence[Any], expected: Sequence[Any], what: str, exact: bool
             compare_arrays(g, e, f"parameter {k} of {what}", exact=exact)
 
 
-class _Watched(Trace):
-    """A trace that, after each step, notes how the schedule was then."""
-
-    def __init__(self, sch: Schedule) -> None:
-        super().__init__()
-        self.sch = sch
-        self.noted = _state(sch, [])
-
-    def append(self, inst: Instruction, decision: Any = None) -> None:
-        super().append(inst, decision)
-        self.noted = _state(self.sch, self.insts)
-
-
-def _state(sch: Schedule, insts: Sequence[Instruction]) -> tuple[Any, ...]:
-    handles = {rv: (v, getattr(v, "stmt", None)) for rv, v in sch.symbols.items()}
-    return dict(sch.state.mod.functions), list(insts), handles
-
-
 def rejects(
     func: Program,
     steps: Steps,
@@ -178,8 +160,7 @@ def rejects(
 
     `match`: pattern that the text of the error has. `at`: names of the loops and blocks it points at.
     """
-    sch = Schedule(func, seed=7, debug_mask="all")
-    sch.trace = watched = _Watched(sch)
+    sch = WatchedSchedule(func, seed=7, debug_mask="all")
     try:
         steps(sch)
     except error as raised:
@@ -193,11 +174,6 @@ def rejects(
             assert at is None or names == list(at), f"the error points at {names}"
     else:
         raise AssertionError(f"nothing was refused; the program is now:\n{sch.mod.script()}")
-    functions, insts, handles = watched.noted
-    assert len(functions) == len(sch.state.mod.functions)
-    assert all(sch.state.mod.functions[v] is f for v, f in functions.items()), "the program has changed"
-    assert watched.insts == insts, "the trace has changed"
-    for rv, (value, stmt) in handles.items():
-        assert sch.symbols[rv] is value and getattr(value, "stmt", None) is stmt, "a handle has changed"
+    sch.require_untouched()
     sch.state.verify()
     return caught

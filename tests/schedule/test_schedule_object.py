@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tscript
-from tests.schedule.check import check_schedule
+from tests.schedule.check import check_schedule, rejects
 from tests.schedule.test_split import rowsum
 from tscript.ir.structural import structural_equal
 from tscript.schedule import BlockRV, InstructionKind, Schedule, ScheduleError, StmtSRef, Trace
 from tscript.script import ir as I
 from tscript.script import tir as T
+from tscript.testing.watched import WatchedSchedule
 from tscript.testing.workloads import matmul, softmax
 
 
@@ -99,6 +101,60 @@ def test_blocks_and_loops_are_accepted_by_name() -> None:
     again = Schedule(matmul(8, 8, 8).func)
     sch.trace.apply_to_schedule(again, remove_postproc=False)
     assert structural_equal(again.mod, sch.mod)
+
+
+def test_loops_are_accepted_by_name_where_several_are_taken() -> None:
+    sch = fresh()
+    sch.reorder("k", "i")
+    sch.fuse("j", "i")
+    assert [sch.get(r).loop_var.name for r in sch.get_loops("C")] == ["k", "j_i_fused"]
+
+
+REFUSED_BY_NAME: list[Callable[[Schedule], Any]] = [
+    lambda s: s.cache_read("C", 7, "local"),
+    lambda s: s.cache_read("C", 0, "local", consumer_blocks=["C", "root"]),
+    lambda s: s.compute_inline("C"),
+    lambda s: s.compute_at("C", "k"),
+    lambda s: s.decompose_reduction("root", "k"),
+    lambda s: s.split("i", [2, 2]),
+    lambda s: s.fuse("i", "k"),
+    lambda s: s.reorder("i", "z"),
+    lambda s: s.parallel("k"),
+    lambda s: s.get_producers("root"),
+    # Not only what a schedule refuses: wrong types and values, too.
+    lambda s: s.storage_align("C", 0, "axis", 2, 1),
+    lambda s: s.sample_perfect_tile("i", n=0),
+    lambda s: s.annotate("C", "key", object()),
+]
+
+
+@pytest.mark.parametrize("step", REFUSED_BY_NAME)
+def test_a_refused_step_leaves_nothing_of_what_it_found_by_name(step: Callable[[Schedule], Any]) -> None:
+    sch = WatchedSchedule(matmul(8, 8, 8).func)
+    sch.split(sch.get_loops("C")[1], [2, None])
+    with pytest.raises((ScheduleError, TypeError, ValueError)):
+        step(sch)
+    sch.require_untouched()
+    assert [i.kind.name for i in sch.trace.insts] == ["GetBlock", "GetLoops", "Split"]
+
+
+def test_a_loop_is_found_by_name_through_a_block_that_is_found_by_name() -> None:
+    @T.prim_func
+    def twice(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.block("same"):
+                vi = T.axis.spatial(4, i)
+                A[vi] = 1.0
+            with T.block("other"):
+                vi = T.axis.spatial(4, i)
+                B[vi] = 1.0
+        for j in range(4):
+            with T.block("same"):
+                vj = T.axis.spatial(4, j)
+                A[vj] = 2.0
+
+    check_schedule(twice, lambda s: s.unroll("i"))
+    rejects(twice, lambda s: s.unroll("j"), "2 blocks of main are called 'same'")
 
 
 def test_the_newer_spelling_is_the_same_step() -> None:

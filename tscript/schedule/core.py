@@ -106,6 +106,13 @@ class ScheduleCore:
         """A handle of a loop that is now in the program."""
         return self.new_loop(self.state.stmt2ref[stmt])
 
+    def forget_since(self, steps: int, handles: int) -> None:
+        """Forget all steps of the trace and all handles but the first so many of each."""
+        while self.trace is not None and len(self.trace.insts) > steps:
+            self.trace.pop()
+        while len(self.symbols) > handles:
+            self.symbols.popitem()
+
     # -- names ----------------------------------------------------------------------------------
 
     def function_root(self, func_name: str | None) -> tuple[str, StmtSRef]:

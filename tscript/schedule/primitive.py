@@ -8,6 +8,7 @@ of Schedule it is a method with the same signature (less `s`), which records an 
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
@@ -61,18 +62,33 @@ class Primitive(Generic[P, R]):
             raise TypeError(f"sch.{self.__name__}: {e}; its signature is {self.__name__}{self.signature}") from None
         bound.apply_defaults()
         values: dict[str, Any] = dict(bound.arguments)
+        steps = 0 if sch.trace is None else len(sch.trace.insts)
+        handles = len(sch.symbols)
         try:
-            for a in self.kind.input_args:
-                if a.role is Role.INPUT and isinstance(values[a.name], str) and "block" in a.name:
-                    values[a.name] = _block_named(sch, values[a.name])
-                elif a.role is Role.INPUT and isinstance(values[a.name], str) and a.name == "loop":
-                    values[a.name] = _loop_named(sch, values[a.name])
-                elif a.role is Role.INPUT_LIST and "block" in a.name and isinstance(values[a.name], (list, tuple)):
-                    values[a.name] = [_block_named(sch, v) if isinstance(v, str) else v for v in values[a.name]]
-        except ScheduleError as e:
-            self._sign(sch, e)
+            try:
+                self._find_named(sch, values)
+            except ScheduleError as e:
+                self._sign(sch, e)
+                raise
+            return self._step(sch, values)
+        except Exception:
+            # What was looked up by name for a step that then fails is part of it: nothing stays.
+            sch.forget_since(steps, handles)
             raise
-        return self._step(sch, values)
+
+    def _find_named(self, sch: ScheduleCore, values: dict[str, Any]) -> None:
+        """Put handles in the place of names of blocks and loops."""
+        for a in self.kind.input_args:
+            value = values[a.name]
+            if a.role is Role.INPUT and isinstance(value, str):
+                if "block" in a.name:
+                    values[a.name] = _block_named(sch, value)
+                elif a.name == "loop":
+                    values[a.name] = _loop_named(sch, value)
+            elif a.role is Role.INPUTS and a.name == "loops":
+                values[a.name] = tuple(_loop_named(sch, v) if isinstance(v, str) else v for v in value)
+            elif a.role is Role.INPUT_LIST and "block" in a.name and isinstance(value, (list, tuple)):
+                values[a.name] = [_block_named(sch, v) if isinstance(v, str) else v for v in value]  # pyright: ignore[reportUnknownVariableType]
 
     def _sign(self, sch: ScheduleCore, error: ScheduleError) -> None:
         """Tell an error which step it belongs to, and the program as it is then."""
@@ -163,15 +179,18 @@ def _block_named(sch: ScheduleCore, name: str) -> BlockRV:
 def _loop_named(sch: ScheduleCore, name: str) -> LoopRV:
     """A loop given by the name of its variable: found through the first block below it."""
     _, root = sch.function_root(None)
+    blocks = sch.state.blocks_below(root)
+    count = Counter(b.block.name_hint for b in blocks)
     hits: dict[StmtSRef, tuple[StmtSRef, int]] = {}
     known: dict[str, None] = {}
-    for below in sch.state.blocks_below(root):
+    # A block whose name no other block has can be found again by a trace.
+    for below in sorted(blocks, key=lambda b: count[b.block.name_hint] > 1):
         for i, loop in enumerate(sch.state.loops_of(below)):
             known[loop.loop.loop_var.name] = None
             if loop.loop.loop_var.name == name:
                 hits.setdefault(loop, (below, i))
     if len(hits) != 1:
-        count = "no loop is" if not hits else f"{len(hits)} loops are"
-        raise ScheduleError(f"{count} called {name!r}", [h.loop for h in hits], f"the loops are {', '.join(known)}")
+        what = "no loop is" if not hits else f"{len(hits)} loops are"
+        raise ScheduleError(f"{what} called {name!r}", [h.loop for h in hits], f"the loops are {', '.join(known)}")
     ((block, index),) = hits.values()
     return METHODS["get_loops"].run(sch, (_block_named(sch, block.block.name_hint),), {})[index]

@@ -6,9 +6,9 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from tscript.schedule import BlockRV, LoopRV, Schedule, ScheduleError
+from tscript.testing.watched import WatchedSchedule
 
 Step = Callable[[Schedule, "RandomSteps"], None]
 
@@ -21,31 +21,25 @@ class RandomSteps:
     accepted: Counter[str] = field(default_factory=Counter[str])
     refused: Counter[str] = field(default_factory=Counter[str])
 
-    def run(self, sch: Schedule, steps: int) -> None:
-        """Try `steps` steps. Whatever is raised other than ScheduleError is a fault."""
+    def run(self, sch: WatchedSchedule, steps: int) -> None:
+        """Try `steps` steps. Whatever is raised but ScheduleError is a fault, as is a refusal that changes things."""
         for _ in range(steps):
             name, step = self.rng.choice(_STEPS)
             if not hasattr(sch, name):
                 continue
-            before = sch.mod
-            trace_length = len(sch.trace.insts) if sch.trace is not None else 0
+            sch.note()
             try:
                 step(sch, self)
             except ScheduleError as error:
                 self.refused[name] += 1
                 assert error.primitive, f"a refusal by {name} does not name the step"
                 str(error)
-                self._require_untouched(sch, before, name, trace_length)
+                try:
+                    sch.require_untouched()
+                except AssertionError as fault:
+                    raise AssertionError(f"{name} was refused, but {fault}") from error
             else:
                 self.accepted[name] += 1
-
-    def _require_untouched(self, sch: Schedule, before: Any, name: str, trace_length: int) -> None:
-        now = sch.mod
-        same = all(now.functions.get(v) is f for v, f in before.functions.items())
-        assert same, f"{name} was refused, but changed the program"
-        if sch.trace is not None:
-            added = sch.trace.insts[trace_length:]
-            assert all(i.kind.is_pure for i in added), f"{name} was refused, but is in the trace"
 
     # -- arguments ------------------------------------------------------------------------------
 
@@ -57,6 +51,11 @@ class RandomSteps:
         choice = self.rng.choice(blocks) if self.rng.random() < 0.98 else root
         return sch.get_block(choice.block.name_hint)
 
+    def block_or_name(self, sch: Schedule) -> BlockRV | str:
+        """Some block, by handle or by name."""
+        block = self.block(sch)
+        return block if self.rng.random() < 0.7 else sch.block(block).block.name_hint
+
     def loops(self, sch: Schedule) -> list[LoopRV]:
         """The loops around some block."""
         return sch.get_loops(self.block(sch))
@@ -67,6 +66,8 @@ class RandomSteps:
             found = self.loops(sch)
             if found:
                 return self.rng.choice(found)
+        if isinstance(sch, WatchedSchedule):
+            sch.note()
         error = ScheduleError("the program has no loops")
         error.primitive = "random"
         raise error
@@ -114,19 +115,19 @@ def _mark(method: str) -> Step:
 
 
 def _compute_at(sch: Schedule, r: RandomSteps) -> None:
-    block = r.block(sch)
+    block = r.block_or_name(sch)
     loop = r.loop_of_some(sch, sch.get_consumers(block))
     sch.compute_at(block, loop, preserve_unit_loops=r.rng.random() < 0.4, index=r.rng.choice([-1, -2]))
 
 
 def _reverse_compute_at(sch: Schedule, r: RandomSteps) -> None:
-    block = r.block(sch)
+    block = r.block_or_name(sch)
     loop = r.loop_of_some(sch, sch.get_producers(block))
     sch.reverse_compute_at(block, loop, preserve_unit_loops=r.rng.random() < 0.4, index=r.rng.choice([-1, -2]))
 
 
 def _decompose_reduction(sch: Schedule, r: RandomSteps) -> None:
-    block = r.block(sch)
+    block = r.block_or_name(sch)
     loops = sch.get_loops(block)
     sch.decompose_reduction(block, r.rng.choice(loops) if loops else r.loop(sch))
 
@@ -136,26 +137,26 @@ def _index(r: RandomSteps) -> int:
 
 
 def _cache_read(sch: Schedule, r: RandomSteps) -> None:
-    sch.cache_read(r.block(sch), _index(r), r.rng.choice(["global", "local", "shared"]))
+    sch.cache_read(r.block_or_name(sch), _index(r), r.rng.choice(["global", "local", "shared"]))
 
 
 def _cache_write(sch: Schedule, r: RandomSteps) -> None:
-    sch.cache_write(r.block(sch), 0, r.rng.choice(["global", "local", "shared"]))
+    sch.cache_write(r.block_or_name(sch), 0, r.rng.choice(["global", "local", "shared"]))
 
 
 def _inline(method: str) -> Step:
     def step(sch: Schedule, r: RandomSteps) -> None:
-        getattr(sch, method)(r.block(sch))
+        getattr(sch, method)(r.block_or_name(sch))
 
     return step
 
 
 def _set_scope(sch: Schedule, r: RandomSteps) -> None:
-    sch.set_scope(r.block(sch), 0, r.rng.choice(["local", "shared", "global"]))
+    sch.set_scope(r.block_or_name(sch), 0, r.rng.choice(["local", "shared", "global"]))
 
 
 def _storage_align(sch: Schedule, r: RandomSteps) -> None:
-    sch.storage_align(r.block(sch), 0, r.rng.choice([0, -1]), r.rng.choice([8, 32]), r.rng.choice([0, 1, 4]))
+    sch.storage_align(r.block_or_name(sch), 0, r.rng.choice([0, -1]), r.rng.choice([8, 32]), r.rng.choice([0, 1, 4]))
 
 
 def _annotate(sch: Schedule, r: RandomSteps) -> None:

@@ -15,6 +15,7 @@ from tscript.ir.well_formed import verify_well_formed
 from tscript.schedule import Schedule, Trace
 from tscript.testing.differential import Array, check_round_trip, compare_arrays
 from tscript.testing.random_schedule import RandomSteps
+from tscript.testing.watched import WatchedSchedule
 from tscript.testing.workloads import Workload
 
 
@@ -26,7 +27,7 @@ def check_random_schedule(workload: Workload, seed: int, *, most_steps: int = 8,
     """
     rng = random.Random(seed)
     steps = RandomSteps(rng)
-    sch = Schedule(workload.func, seed=seed + 1, debug_mask="all")
+    sch = WatchedSchedule(workload.func, seed=seed + 1, debug_mask="all")
     steps.run(sch, rng.randint(1, most_steps))
     verify_well_formed(sch.mod)
     func = sch.mod["main"]
