@@ -14,6 +14,7 @@ from tscript.schedule.primitive import run_instruction
 from tscript.schedule.primitives import add_unit_loop as add_unit_loop_
 from tscript.schedule.primitives import annotate as annotate_
 from tscript.schedule.primitives import bind as bind_
+from tscript.schedule.primitives import cache_index as cache_index_
 from tscript.schedule.primitives import cache_read as cache_read_
 from tscript.schedule.primitives import cache_write as cache_write_
 from tscript.schedule.primitives import compute_at as compute_at_
@@ -177,6 +178,7 @@ class Schedule(ScheduleCore):
     decompose_reduction = decompose_reduction_.decompose_reduction
     cache_read = cache_read_.cache_read
     cache_write = cache_write_.cache_write
+    cache_index = cache_index_.cache_index
     set_scope = set_scope_.set_scope
     storage_align = storage_align_.storage_align
     compute_inline = compute_inline_.compute_inline
