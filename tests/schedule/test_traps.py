@@ -160,3 +160,42 @@ def test_a_sum_that_goes_on_in_later_runs_of_its_scope_is_not_cached_there() -> 
         s.cache_write("y_i0", 0, "global")
 
     rejects(matvec, steps, "goes on accumulating into `y`", at=["y_i0", "y_i0_partition"])
+
+
+@pytest.mark.parametrize("cache", ["cache_read", "cache_write"])
+def test_a_copy_of_what_is_declared_beyond_the_buffer_is_empty(cache: str) -> None:
+    @T.prim_func
+    def rows(X: T.Buffer((9,), "float32"), Y: T.Buffer((9,), "float32")):
+        for i in range(9):
+            with T.block("Y"):
+                v = T.axis.spatial(9, i)
+                Y[v] = X[v] * 2.0
+
+    def steps(s: Schedule) -> None:
+        outer, _ = s.split(s.get_loops("Y")[0], [8, 4])
+        s.loop_partition(outer, [3, None])
+        if cache == "cache_read":
+            s.cache_read("Y_i_01_partition", 0, "global")
+        getattr(s, cache)("Y_i_01", 0, "global")
+
+    check_schedule(rows, steps)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 9, 40])
+def test_a_copy_of_a_part_whose_size_may_be_negative_has_the_size_of_the_buffer(n: int) -> None:
+    @T.prim_func
+    def rows(x: T.handle, y: T.handle):
+        n = T.int32()
+        X = T.match_buffer(x, (n,))
+        Y = T.match_buffer(y, (n,))
+        for i in range(n):
+            with T.block("Y"):
+                v = T.axis.spatial(n, i)
+                Y[v] = X[v] * 2.0
+
+    def steps(s: Schedule) -> None:
+        outer, _ = s.split(s.get_loops("Y")[0], [8, None])
+        s.loop_partition(outer, [3, None])
+        s.cache_read("Y_i_01", 0, "global")
+
+    check_schedule(rows, steps, sizes={"n": n})

@@ -181,7 +181,9 @@ def _of_ends(
         above = _needed([*high, simplify(size - 1)], bounds, larger=False)
         start, last = _closest(below, above)
         region.starts.append(start)
-        region.extents.append(simplify(last - start + 1, bounds))
+        extent = simplify(last - start + 1, bounds)
+        # What is declared may lie beyond the buffer altogether.
+        region.extents.append(_zero(extent) if no_less(_zero(extent), extent, {}) else extent)
         region.lows.append([e for e in below if e is not start])
         region.highs.append([e for e in above if e is not last])
     return region
@@ -414,11 +416,18 @@ def put_cache(
 ) -> BlockRV:
     """Let blocks use a new buffer, and copy a region into it (or from it, if `back`); the copying block.
 
-    The new buffer is as large as the old one, except where the copy stands in no loop and only a region is in use.
+    The new buffer is as large as the old one, except where the copy stands in no loop and only a region is in use,
+    whose size is certain not to be negative.
     """
     root, buffer = access.root, access.buffer
     around = uses_loops_around(s.state, root, region.starts)
-    compact = location.loop is None and not region.is_whole(buffer) and not around and (region.is_exact or not back)
+    compact = (
+        location.loop is None
+        and not region.is_whole(buffer)
+        and not around
+        and (region.is_exact or not back)
+        and all(no_less(e, _zero(e), bounds) for e in region.extents)
+    )
     require_same_layout(users, buffer, compact)
     cache = cache_of(buffer, access.scope, region.extents if compact else None)
     source, target, offset = (cache, buffer, "target") if back else (buffer, cache, "source")
