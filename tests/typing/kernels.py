@@ -1,7 +1,8 @@
 """Kernels as users write them, with buffers in the signature; `test_typing.py` checks them in strict mode.
 
 A parameter annotated by a call has no type a checker knows, and what is read from it has none either: beside the
-rule against such annotations, those that report unknown types are off. `handles.py` shows the form that needs none off.
+rule against such annotations, those that report unknown types are off. `annotated.py` and `handles.py` show forms that
+need none off.
 """
 
 # pyright: reportUnknownParameterType=false, reportUnknownVariableType=false, reportUnknownMemberType=false

@@ -107,14 +107,17 @@ def _silenced(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith("# pyright:")) + "\n"
 
 
+ANNOTATED = (HERE / "annotated.py").read_text()
 HANDLES = (HERE / "handles.py").read_text()
 KERNELS = (HERE / "kernels.py").read_text()
 CALL_FORM = {"reportInvalidTypeForm": "none"}
 # folder: (text of its one file, rules that are changed)
 CASES: dict[str, tuple[str, dict[str, str]]] = {
+    "annotated": (ANNOTATED, {}),
     "handles": (HANDLES, {}),
     "kernels": (KERNELS, CALL_FORM),
     "silenced": (_silenced(KERNELS), CALL_FORM),
+    "strict": (_silenced(KERNELS), {}),
     "mistakes": (MISTAKES, CALL_FORM),
     "program": (PROGRAM, {}),
 }
@@ -160,6 +163,15 @@ def test_kernels_on_handles_pass_with_every_rule_on(reports: dict[str, list[dict
     assert told(reports["handles"]) == []
 
 
+def test_kernels_on_annotated_buffers_pass_with_every_rule_on(reports: dict[str, list[dict[str, Any]]]) -> None:
+    assert "pyright:" not in ANNOTATED
+    assert told(reports["annotated"]) == []
+
+
+def test_the_call_form_breaks_no_rule_but_those_that_are_off(reports: dict[str, list[dict[str, Any]]]) -> None:
+    assert {d["rule"] for d in reports["strict"]} == UNKNOWN | set(CALL_FORM)
+
+
 def test_kernels_on_buffers_pass_with_the_rules_on_their_types_off(reports: dict[str, list[dict[str, Any]]]) -> None:
     assert told(reports["kernels"]) == []
 
@@ -178,7 +190,7 @@ def test_types_are_those_of_the_program(reports: dict[str, list[dict[str, Any]]]
     assert told(reports["program"]) == []
 
 
-@pytest.mark.parametrize("name", ["handles", "kernels"])
+@pytest.mark.parametrize("name", ["annotated", "handles", "kernels"])
 def test_the_kernels_are_read_and_print_what_reads_back(name: str) -> None:
     spec = importlib.util.spec_from_file_location(f"typing_{name}", HERE / f"{name}.py")
     assert spec is not None and spec.loader is not None

@@ -37,7 +37,7 @@ def from_source(
     r"""The kernel or module that a text (or an undecorated function or class) describes.
 
     The text holds one function or one class, after lines `name = value` if need be; comments and imports
-    are ignored. Names it may use are `T`, `I`, ... and those of `extra_vars`. Raises ScriptError.
+    are ignored. Names it may use are `T`, `I`, `Annotated`, ... and those of `extra_vars`. Raises ScriptError.
 
     >>> from tscript.script import from_source
     >>> f = from_source("@T.prim_func\ndef f(A: T.Buffer((n,), 'int8')):\n    A[0] = T.int8(1)", {"n": 4})

@@ -236,18 +236,6 @@ class Evaluator:
                 raise at_span(e, self.source.span(node)) from None
         return value
 
-    def eval_annotation(self, node: ast.expr) -> Any:
-        """The value of an annotation; a text is read as source."""
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            try:
-                inner = ast.parse(node.value, mode="eval").body
-            except (SyntaxError, ValueError) as e:
-                fail(f"the annotation is no Python: {e}", self.source.span(node))
-            for child in ast.walk(inner):
-                ast.copy_location(child, node)
-            node = inner
-        return self.eval(node)
-
     # -- leaves ---------------------------------------------------------------------------------
 
     def visit_Constant(self, node: ast.Constant) -> Any:

@@ -14,6 +14,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import HANDLE, VOID, DataType
 from tscript.ir.expr import PrimType, TupleType, Type, Var
 from tscript.ir.function import PrimFunc
+from tscript.parser.annotation import eval_annotation
 from tscript.parser.arguments import call_bare
 from tscript.parser.blocks import FunctionFrame, add_param
 from tscript.parser.builder import Builder, building
@@ -148,8 +149,9 @@ def _read_parameters(reader: Reader, node: ast.FunctionDef, frame: FunctionFrame
                 span,
                 "use T.Buffer(shape, dtype), T.handle, or a type such as T.int32",
             )
-        if isinstance(value, Var) and any(value is p for p in frame.params):
-            fail(f"parameter {parameter.arg} has the same variable as another one", span)
+        what = "variable" if isinstance(value, Var) else "buffer"
+        if any(value is p for p in (*frame.params, *frame.buffer_map.values())):
+            fail(f"parameter {parameter.arg} has the same {what} as another one", span, "write the type out for each")
         add_param(frame, parameter.arg, value)
         reader.bind(parameter.arg, value, parameter)
 
@@ -165,7 +167,7 @@ def _symbolic_size(parameter: str, name: str) -> str:
 
 def annotation_value(evaluator: Evaluator, node: ast.expr) -> Any:
     """What an annotation stands for: callables such as `T.int32` are called; a text is read as source."""
-    value = evaluator.eval_annotation(node)
+    value = eval_annotation(evaluator, node)
     if callable(value) and not isinstance(value, (Var, Buffer)):
         try:
             return call_bare(ast.unparse(node), value)

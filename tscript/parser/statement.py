@@ -13,6 +13,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.construct import const, convert
 from tscript.ir.expr import Call, Op, PrimExpr, StringImm, Var
 from tscript.ir.stmt import BufferRegion, BufferStore, Evaluate, Stmt
+from tscript.parser.annotation import eval_annotation
 from tscript.parser.arguments import refuse_arguments
 from tscript.parser.assignment import Assigner
 from tscript.parser.blocks import InitFrame
@@ -96,7 +97,7 @@ class Reader(Assigner):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if not isinstance(node.target, ast.Name):
             fail("only a name can be annotated", self.source.span(node.target))
-        annotation = self.evaluator.eval_annotation(node.annotation)
+        annotation = eval_annotation(self.evaluator, node.annotation)
         try:
             kind = annotated_type(annotation)
         except (TypeError, ValueError) as e:

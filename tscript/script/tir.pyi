@@ -4,7 +4,7 @@
 import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from tscript.ir.buffer import Buffer as _Buffer
 from tscript.ir.expr import PrimExpr as _PrimExpr
@@ -55,9 +55,11 @@ def meta_var(value: _V) -> _V: ...
 
 # -- buffers
 
-class Buffer(_Buffer):
-    def __init__(
-        self,
+# As with the scalar types, a protocol, since the first parameter of a kernel in a class need be no instance of that
+# class then, and made by a decorator, since a protocol's own name cannot be called.
+class _MakesBuffer(_Buffer, init=False):  # pyright: ignore[reportGeneralTypeIssues]
+    def __new__(  # pyright: ignore[reportInconsistentConstructor]
+        cls,
         shape: _Value,
         dtype: str = "float32",
         data: _Value = None,
@@ -68,7 +70,14 @@ class Buffer(_Buffer):
         offset_factor: int = 0,
         buffer_type: str = "",
         axis_separators: Sequence[int] | None = None,
-    ) -> None: ...
+    ) -> _Buffer: ...
+
+class _AnyBuffer(_MakesBuffer, Protocol, init=False): ...  # pyright: ignore[reportGeneralTypeIssues]
+
+def _buffer(cls: object, /) -> type[_AnyBuffer]: ...
+
+@_buffer
+class Buffer: ...
 
 def buffer_decl(
     shape: _Value,
