@@ -108,7 +108,7 @@ def declared_region(state: ScheduleState, root: StmtSRef, buffer: Buffer) -> Reg
     bounds = {**outer_bounds(state, root), **range_bounds(axis_ranges(root.block))}
     lows = [[r.min] for r in found[0].region]
     highs = [[simplify(r.min + r.extent - 1)] for r in found[0].region]
-    return _of_ends(buffer, lows, highs, [], True, bounds)
+    return region_of_ends(buffer, lows, highs, [], True, bounds)
 
 
 def written_region(
@@ -133,7 +133,7 @@ def written_region(
     if box is not None and all(not mentions(e, hidden) for ends in (*box.lows, *box.highs) for e in ends):
         conditions = [c for c in box.conditions if not mentions(c, hidden)]
         exact = box.is_exact and len(conditions) == len(box.conditions) and writes_all(writer.block, region)
-        return _of_ends(buffer, box.lows, box.highs, conditions, exact, bounds)
+        return region_of_ends(buffer, box.lows, box.highs, conditions, exact, bounds)
     lows: list[list[PrimExpr]] = []
     highs: list[list[PrimExpr]] = []
     for size, r in zip(buffer.shape, bound_region(realize, region), strict=True):
@@ -144,7 +144,7 @@ def written_region(
         else:
             lows.append([found.low])
             highs.append([found.high])
-    return _of_ends(buffer, lows, highs, [], False, bounds)
+    return region_of_ends(buffer, lows, highs, [], False, bounds)
 
 
 def _in_scope(data: Var, scope: str) -> Var:
@@ -166,7 +166,7 @@ def _hidden_variables(state: ScheduleState, writer: StmtSRef, location: Location
     return hidden
 
 
-def _of_ends(
+def region_of_ends(
     buffer: Buffer,
     lows: list[list[PrimExpr]],
     highs: list[list[PrimExpr]],
