@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tscript.arith.canonical import merge_splits
 from tscript.arith.context import Context
-from tscript.arith.forms import content, form_of, from_form, plus, scaled
+from tscript.arith.forms import content, form_of, from_form, is_index, plus, scaled
 from tscript.ir import expr as ex
 from tscript.ir.dtype import BOOL, DataType
 from tscript.ir.expr import IntImm, PrimExpr
@@ -128,8 +128,11 @@ def _written(kind: type[ex.CmpExpr], gap: LinearForm, dtype: DataType) -> PrimEx
 
 
 def nonneg_forms(e: PrimExpr) -> list[LinearForm] | None:
-    """Forms that are all at least zero exactly when the comparison `e` holds; None for other conditions."""
-    if not isinstance(e, ex.CmpExpr):
+    """Forms that are all at least zero exactly when the comparison `e` holds; None for other conditions.
+
+    Unsigned and narrow arithmetic wraps, so that its comparisons say nothing about linear forms.
+    """
+    if not (isinstance(e, ex.CmpExpr) and is_index(e.a)):
         return None
     gap = plus(form_of(e.b), form_of(e.a), -1)
     match e:

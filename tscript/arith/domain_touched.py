@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tscript.arith.analyzer import Analyzer
-from tscript.arith.int_set import NOTHING, IntervalSet, SetEvaluator, join
-from tscript.ir import construct as make
+from tscript.arith.int_set import NOTHING, IntervalSet, SetEvaluator, join, last_of
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import BufferLoad, IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import Visitor
@@ -47,8 +46,8 @@ class _Touched(Visitor):
         self.sets = [join(s, self.evaluator.of(i), self.evaluator) for s, i in zip(self.sets, indices, strict=True)]
 
     def _range(self, dom: Range) -> IntervalSet:
-        low = self.evaluator.of(dom.min).min_value
-        high = self.evaluator.of(make.sub(make.add(dom.min, dom.extent), 1)).max_value
+        low, last = self.evaluator.of(dom.min).min_value, last_of(dom)
+        high = None if last is None else self.evaluator.of(self.evaluator.simple(last)).max_value
         return IntervalSet(low, None if high is None else self.evaluator.simple(high))
 
     def visit_For(self, node: For) -> None:

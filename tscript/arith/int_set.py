@@ -15,7 +15,9 @@ from tscript.arith.const_bound import Bound
 from tscript.arith.forms import form_of, from_form, is_index, mentions, plus, scaled
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
+from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import ExprLike, IntImm, PrimExpr, Range, Var
+from tscript.ir.linear import LinearForm
 
 
 class IntSet:
@@ -42,9 +44,13 @@ class IntSet:
     @staticmethod
     def from_min_extent(low: ExprLike, extent: ExprLike) -> IntervalSet:
         """The `extent` values from `low` on."""
-        first = make.convert(low)
-        last = make.simple_sub(make.add(first, extent), make.const(1, first.dtype))
-        return IntervalSet(first, first if isinstance(extent, IntImm) and extent.value == 1 else last)
+        first, count = make.convert(low), make.convert(extent)
+        if isinstance(count, IntImm) and count.value == 1:
+            return IntervalSet(first, first)
+        if isinstance(first, IntImm) and isinstance(count, IntImm):
+            dtype = make.promote(first, count)[0].dtype
+            return IntervalSet(first, _fitting(first.value + count.value - 1, dtype))
+        return IntervalSet(first, make.simple_sub(make.add(first, count), make.const(1, first.dtype)))
 
     @staticmethod
     def everything() -> IntervalSet:
@@ -93,10 +99,13 @@ class IntervalSet(IntSet):
         return self.max_value is not None
 
     def as_range(self) -> Range | None:
-        """The range of the same values, if both ends are given."""
+        """The range of the same values, if both ends are given and the extent fits in their type."""
         low, high = self.min_value, self.max_value
         if low is None or high is None:
             return None
+        if isinstance(low, IntImm) and isinstance(high, IntImm):
+            extent = _fitting(high.value - low.value + 1, low.dtype)
+            return None if extent is None else Range.from_min_extent(low, extent)
         one = make.const(1, low.dtype)
         return Range.from_min_extent(low, one if low is high else make.add(make.simple_sub(high, low), one))
 
@@ -112,6 +121,28 @@ EVERYTHING: Final = IntervalSet(None, None)
 NOTHING: Final = IntervalSet(None, None, True)
 
 SetLike = IntervalSet | Range
+
+
+def _fitting(value: int, dtype: DataType) -> PrimExpr | None:
+    """A constant; None, which leaves an end open, where `dtype` does not hold it."""
+    low, high = int_range(dtype)
+    return IntImm(dtype, value) if low <= value <= high else None
+
+
+def _written(form: LinearForm | None, dtype: DataType) -> PrimExpr | None:
+    """The sum; None, which leaves an end open, where there is none or a constant does not fit."""
+    if form is None:
+        return None
+    try:
+        return from_form(form, dtype)
+    except ValueError:
+        return None
+
+
+def _times(a: PrimExpr | None, b: PrimExpr) -> PrimExpr | None:
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return _fitting(a.value * b.value, a.dtype)
+    return None if a is None else make.mul(a, b)
 
 
 def as_set(value: SetLike) -> IntervalSet:
@@ -153,6 +184,8 @@ class SetEvaluator:
 
     def sign(self, e: PrimExpr) -> int:
         """1 for at least zero, -1 for at most zero, 0 for unknown."""
+        if not (isinstance(e, IntImm) or is_index(e)):
+            return 0
         form = form_of(e)
         if self.analyzer.context.is_nonneg(form):
             return 1
@@ -160,7 +193,18 @@ class SetEvaluator:
 
     def no_less(self, a: PrimExpr, b: PrimExpr) -> bool:
         """Whether `a >= b` is certain."""
-        return self.analyzer.context.is_nonneg(form_of(self.simple(make.sub(a, b))))
+        return self.at_least(a, b, 0)
+
+    def at_least(self, a: PrimExpr, b: PrimExpr, offset: int) -> bool:
+        """Whether `a >= b + offset` is certain."""
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            return a.value >= b.value + offset
+        if not (is_index(a) and is_index(b)):
+            return False
+        gap = plus(form_of(a), form_of(b), -1)
+        gap = gap[0], gap[1] - offset
+        made = _written(gap, a.dtype)
+        return self.analyzer.context.is_nonneg(gap if made is None else form_of(self.simple(made)))
 
 
 def _variable(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
@@ -173,17 +217,19 @@ def _sum(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
     terms, constant = form_of(e)
     if isinstance(e, ex.Mul) and e in terms:
         return _product(s, e)
-    low: PrimExpr | None = IntImm(e.dtype, constant)
-    high: PrimExpr | None = low
+    low: LinearForm | None = ({}, constant)
+    high: LinearForm | None = low
     for term, factor in terms.items():
         part = s.of(term)
         if part.is_empty:
             return NOTHING
         first, last = (part.min_value, part.max_value) if factor > 0 else (part.max_value, part.min_value)
-        scale = IntImm(e.dtype, factor)
-        low = None if low is None or first is None else make.add(low, make.mul(first, scale))
-        high = None if high is None or last is None else make.add(high, make.mul(last, scale))
-    return s.made(low, high)
+        low = None if low is None or first is None else plus(low, form_of(first), factor)
+        high = None if high is None or last is None else plus(high, form_of(last), factor)
+    if low is not None and low == high:
+        point = _written(low, e.dtype)
+        return s.made(point, point)
+    return s.made(_written(low, e.dtype), _written(high, e.dtype))
 
 
 def _product(s: SetEvaluator, e: ex.Mul) -> IntervalSet:
@@ -196,9 +242,7 @@ def _product(s: SetEvaluator, e: ex.Mul) -> IntervalSet:
     if sign == 0:
         return EVERYTHING
     first, last = (a.min_value, a.max_value) if sign > 0 else (a.max_value, a.min_value)
-    return s.made(
-        None if first is None else make.mul(first, b.min_value), None if last is None else make.mul(last, b.min_value)
-    )
+    return s.made(_times(first, b.min_value), _times(last, b.min_value))
 
 
 def _positive(e: PrimExpr, s: SetEvaluator) -> bool:
@@ -268,7 +312,10 @@ def _call(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
 
 def _cast(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
     assert isinstance(e, ex.Cast)
-    if not (e.dtype.is_int and e.value.dtype.is_integer and e.dtype.bits >= e.value.dtype.bits):
+    if not (e.dtype.is_int and e.value.dtype.is_integer and e.value.dtype.lanes == 1):
+        return EVERYTHING
+    # The half of unsigned values that the signed type of the same width lacks would become negative.
+    if e.dtype.bits < e.value.dtype.bits + e.value.dtype.is_uint:
         return EVERYTHING
     part = s.of(e.value)
     low, high = part.min_value, part.max_value
@@ -282,17 +329,16 @@ def _cast(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
 def _ramp(s: SetEvaluator, e: PrimExpr) -> IntervalSet:
     assert isinstance(e, ex.Ramp)
     base, stride = s.of(e.base), s.of(e.stride)
-    if not stride.is_single_point() or stride.min_value is None:
+    if not is_index(e.base) or not stride.is_single_point() or stride.min_value is None:
         return EVERYTHING
     sign = s.sign(stride.min_value)
     if sign == 0:
         return EVERYTHING
-    step = make.mul(stride.min_value, IntImm(e.base.dtype, e.lanes - 1))
-    low, high = base.min_value, base.max_value
+    low, high, step, steps = base.min_value, base.max_value, form_of(stride.min_value), e.lanes - 1
     if sign > 0:
-        high = None if high is None else make.add(high, step)
+        high = None if high is None else _written(plus(form_of(high), step, steps), e.base.dtype)
     else:
-        low = None if low is None else make.add(low, step)
+        low = None if low is None else _written(plus(form_of(low), step, steps), e.base.dtype)
     return s.made(low, high)
 
 
@@ -356,7 +402,7 @@ def union_lower_bound(sets: Sequence[IntervalSet], analyzer: Analyzer | None = N
 
 def _touch(a: IntervalSet, b: IntervalSet, s: SetEvaluator) -> bool:
     def reaches(x: IntervalSet, y: IntervalSet) -> bool:
-        return x.max_value is None or y.min_value is None or s.no_less(make.add(x.max_value, 1), y.min_value)
+        return x.max_value is None or y.min_value is None or s.at_least(x.max_value, y.min_value, -1)
 
     return not b.is_nothing() and reaches(a, b) and reaches(b, a)
 
@@ -391,14 +437,13 @@ def eval_set(expr: ExprLike | Range, dom_map: Mapping[Var, SetLike], analyzer: A
         e = make.convert(expr)
         return s.of(s.simple(e) if is_index(e) else e)
     low = s.of(expr.min).min_value
-    last = s.of(plus_one_less(expr, s)).max_value
-    return IntervalSet(low, last)
+    last = last_of(expr)
+    return IntervalSet(low, None if last is None else s.of(s.simple(last)).max_value)
 
 
-def plus_one_less(dom: Range, s: SetEvaluator) -> PrimExpr:
-    """The last value of a range."""
-    form = plus(plus(form_of(dom.min), form_of(dom.extent)), ({}, -1))
-    return s.simple(from_form(form, dom.min.dtype))
+def last_of(dom: Range) -> PrimExpr | None:
+    """The last value of a range; None where a constant in it does not fit in the type."""
+    return _written(plus(plus(form_of(dom.min), form_of(dom.extent)), ({}, -1)), dom.min.dtype)
 
 
 def _evaluate(expr: PrimExpr, domains: Mapping[Var, SetLike | Bound], analyzer: Analyzer) -> IntervalSet:
@@ -408,8 +453,8 @@ def _evaluate(expr: PrimExpr, domains: Mapping[Var, SetLike | Bound], analyzer: 
 
 
 def _between(var: Var, bound: Bound) -> IntervalSet:
-    low = None if bound.low is None else IntImm(var.dtype, bound.low)
-    return IntervalSet(low, None if bound.high is None else IntImm(var.dtype, bound.high))
+    low = None if bound.low is None else _fitting(bound.low, var.dtype)
+    return IntervalSet(low, None if bound.high is None else _fitting(bound.high, var.dtype))
 
 
 Analyzer.evaluate_set = _evaluate

@@ -20,6 +20,7 @@ from tscript.arith.rules import RULES
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
 from tscript.ir.buffer import Buffer
+from tscript.ir.dtype import int_range
 from tscript.ir.expr import IntImm, PrimExpr, Var
 from tscript.ir.functor import Rewriter, children
 from tscript.ir.linear import LinearForm
@@ -219,7 +220,9 @@ class Simplifier(Rewriter):
                 ((t, c),) = form[0].items()
                 if c != 1:
                     # A constant factor goes to the outside.
-                    return make.mul(make.mul(t, y) if x is e.a else make.mul(y, t), IntImm(e.dtype, c))
+                    low, high = int_range(e.dtype)
+                    product = make.mul(t, y) if x is e.a else make.mul(y, t)
+                    return make.mul(product, IntImm(e.dtype, c)) if low <= c <= high else None
             elif not form[0]:
                 return canonical_sum(scaled(form_of(y), form[1]) if form[1] else ({}, 0), e.dtype)
         return None
