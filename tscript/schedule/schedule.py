@@ -41,6 +41,7 @@ from tscript.schedule.sref import StmtSRef
 
 _MASKS = {"none": 0, "all": 3}
 _LEVELS = ("detail", "fast", "none")
+_SHOWN = {"func_working_on", "state", "trace"}
 
 
 class Schedule(ScheduleCore):
@@ -141,6 +142,11 @@ class Schedule(ScheduleCore):
         if self.trace is not None:
             given = dict(zip(("style", "black_format"), args, strict=False)) | options
             self.trace.show(given.get("style"), given.get("black_format"))
+
+    def __dir__(self) -> list[str]:
+        """What completion offers: what users call, and not what steps are made of."""
+        inner = {*vars(ScheduleCore), *vars(self), "run_instruction"} - _SHOWN
+        return [n for n in super().__dir__() if n not in inner or n.startswith("__")]
 
     def _repr_html_(self) -> str:
         return self.mod._repr_html_()  # pyright: ignore[reportPrivateUsage]
