@@ -11,8 +11,10 @@ import pytest
 import tscript
 from tests.schedule.check import check_schedule, rejects
 from tests.schedule.test_split import rowsum
+from tscript.ir.function import IRModule
 from tscript.ir.structural import structural_equal
 from tscript.schedule import BlockRV, InstructionKind, Schedule, ScheduleError, StmtSRef, Trace
+from tscript.schedule.primitive import METHODS
 from tscript.script import ir as I
 from tscript.script import tir as T
 from tscript.testing.watched import WatchedSchedule
@@ -268,6 +270,105 @@ def test_the_given_program_is_never_changed() -> None:
     text = module.script()
     sch.parallel(sch.get_loops("T_softmax")[0])
     assert module.script() == text
+
+
+def test_completion_offers_what_users_call_and_nothing_else() -> None:
+    offered = [n for n in dir(fresh()) if not n.startswith("_")]
+    others = {
+        "copy", "fork_seed", "func_working_on", "get", "get_sref", "mod", "remove_rv", "seed", "show", "state", "trace",
+        "work_on",
+    }  # fmt: skip
+    aliases = {"get_sblock", "reorder_sblock_iter_var"}
+    questions = {"can_decompose_padding"}
+    assert set(offered) - questions == {*METHODS, *others, *aliases}
+    assert {"__init__", "_repr_html_"} <= set(dir(fresh()))
+
+
+def test_every_mask_is_taken_that_says_what_to_check() -> None:
+    for given, becomes in (("none", 0), ("all", 3), (-1, -1), (2, 2), (True, 1), (False, 0)):
+        assert fresh(debug_mask=given).state.debug_mask == becomes
+
+
+@T.prim_func
+def scan(A: T.Buffer((8,), "float32")):
+    for i in range(7):
+        with T.block("A"):
+            vi = T.axis.spatial(7, i)
+            A[vi + 1] = A[vi] + 1.0
+
+
+def test_checks_can_be_left_out() -> None:
+    with pytest.raises(ScheduleError, match="touch the same element"):
+        Schedule(scan).parallel("i")
+    expert = Schedule(scan, enable_check=False)
+    expert.parallel("i")
+    assert "T.parallel(7)" in expert.mod.script()
+    with pytest.raises(ScheduleError, match="touch the same element"):
+        Schedule(scan, enable_check=True).copy().parallel("i")
+    expert.copy().vectorize("i")
+    # What is no program otherwise is still refused.
+    with pytest.raises(ScheduleError, match="factors"):
+        Schedule(scan, enable_check=False).split("i", [2, 2])
+
+
+def test_a_function_called_main_is_in_focus_and_work_on_is_no_step() -> None:
+    main = Schedule(IRModule({"other": Two["f"], "main": Two["g"]}))
+    assert main.func_working_on is not None and main.func_working_on.name_hint == "main"
+    only = Schedule(IRModule({"alone": Two["f"]}))
+    assert only.func_working_on is not None and only.func_working_on.name_hint == "alone"
+    several = Schedule(Two)
+    assert several.func_working_on is None
+    several.work_on("g")
+    several.work_on("f")
+    assert several.trace is not None and not several.trace.insts
+    several.get_block("a")
+    assert str(several.trace).endswith('b0 = sch.get_block(name="a", func_name="f")')
+
+
+def test_a_schedule_gives_what_its_handles_stand_for_and_its_live_trace() -> None:
+    sch = fresh(seed=1)
+    i, _, _ = sch.get_loops("C")
+    assert sch.get(sch.get_sref(i)) is sch.get(i)
+    elsewhere = fresh()
+    foreign = elsewhere.get(elsewhere.split("i", [2, None])[0])
+    with pytest.raises(ValueError, match="not part of this schedule"):
+        sch.get_sref(foreign)
+    with pytest.raises(IndexError, match="belong to the schedule"):
+        sch.get(fresh().get_block("C"))
+    trace = sch.trace
+    assert trace is not None
+    before = len(trace.insts)
+    sch.parallel(i)
+    assert sch.trace is trace and len(trace.insts) == before + 1
+
+
+def test_seeds_are_taken_as_the_generator_takes_them() -> None:
+    sch = fresh(seed=5)
+    for seed, becomes in ((7, 7), (0, 1), (2147483647, 1), (2 * 2147483647 + 5, 5)):
+        sch.seed(seed)
+        assert sch.rng.state == becomes
+    sch.seed(-1)
+    assert 0 < sch.rng.state < 2147483647
+    sch.seed(9)
+    moved = sch.rng.state
+    sch.copy()
+    assert sch.rng.state != moved
+
+
+def test_a_sampled_number_can_be_forgotten_too() -> None:
+    sch = fresh(seed=1)
+    v = sch.sample_categorical([2, 4], [0.5, 0.5])
+    other = sch.copy()
+    sch.remove_rv(v)
+    with pytest.raises(ValueError, match="no number of this schedule"):
+        sch.get(v)
+    assert other.get(v) in (2, 4)
+
+
+def test_showing_an_untraced_schedule_shows_its_program(capsys: pytest.CaptureFixture[str]) -> None:
+    Schedule._create_non_traced(matmul(4, 4, 4).func).show(black_format=False)
+    text = capsys.readouterr().out
+    assert "@T.prim_func" in text and "apply_trace" not in text
 
 
 # -- traces ---------------------------------------------------------------------------------------
