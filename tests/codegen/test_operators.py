@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tscript.driver import build
+from tscript.interp.numeric import next_after
 from tscript.ir import expr as ex
 from tscript.ir import semantics
 from tscript.ir.construct import bitwise_and, bitwise_or, bitwise_xor, ceildiv
@@ -136,6 +138,32 @@ def test_every_bit_pattern_widens_and_narrows_as_ml_dtypes_does(dtype: str, elem
     assert elementwise.run(copy, [every], dtype).tobytes() == every.tobytes()
 
 
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_every_bit_pattern_has_the_neighbours_of_the_semantics(dtype: str, lanes: int, elementwise: Any) -> None:
+    width = DataType(dtype).bits
+    raw = np.dtype(f"uint{width}")
+    every = np.arange(1 << width).astype(raw).view(numpy_dtype(DataType(dtype)))
+    with np.errstate(all="ignore"):
+        ends = np.array([np.inf, -np.inf, 0.0, -0.0, np.nan]).astype(every.dtype)
+    goals = [np.full_like(every, e) for e in ends]
+    goals += [every, np.random.default_rng(7).permutation(every)]
+    starts, ends = np.tile(every, len(goals)), np.concatenate(goals)
+    call = next_after(DataType(dtype))
+    with np.errstate(all="ignore"):
+        pairs_of_values = zip(starts.astype(float).tolist(), ends.astype(float).tolist(), strict=True)
+        expected = np.array([call(x, y) for x, y in pairs_of_values]).astype(every.dtype)
+        known = np.nextafter(starts, ends)
+        # Of two zeros, NumPy's float16 gives the first; all other types give the second, as C does.
+        numbers = ~np.isnan(known.astype(float)) & ((starts.astype(float) != 0) | (ends.astype(float) != 0))
+    k = elementwise.add(
+        [dtype, dtype], dtype, len(starts), lambda a, b: Call(a.dtype, Op.get("tir.nextafter"), (a, b)), lanes
+    )
+    got = elementwise.run(k, [starts, ends], dtype)
+    np.testing.assert_array_equal(got.view(raw), expected.view(raw))
+    np.testing.assert_array_equal(got.view(raw)[numbers], known.view(raw)[numbers])
+
+
 def test_a_nan_stays_a_nan_and_keeps_its_sign_when_narrowed(elementwise: Any) -> None:
     nan = np.array([0x7FFF8C22, 0xFFFF8C22, 0x7F800001], np.uint32).view(np.float32)
     k = elementwise.add(["float32"], "bfloat16", 3, lambda a: ex.Cast("bfloat16", a))
@@ -175,12 +203,33 @@ def test_fixed_divisors_agree_with_divisors_read_at_run_time(elementwise: Any) -
         assert elementwise.run(k, [x], "int8").tolist() == expected, (kind, d)
 
 
-def test_float32_results_are_those_of_single_roundings(elementwise: Any) -> None:
-    # A fused multiply-add would leave out the rounding of the product.
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_sum_of_a_product_is_rounded_once_or_twice_as_the_target_says(dtype: str, lanes: int, tools: Any) -> None:
     rng = np.random.default_rng(0)
-    a, b, c = rng.standard_normal((3, 4096)).astype(np.float32)
-    k = elementwise.add(["float32"] * 3, "float32", 4096, lambda x, y, z: x * y + z)
-    np.testing.assert_array_equal(elementwise.run(k, [a, b, c], "float32"), a * b + c)
+    a, b, c = rng.standard_normal((3, 1024)).astype(dtype)
+    forms = {
+        "left": (lambda x, y, z: x * y + z, lambda x, y, z: x * y + z),
+        "right": (lambda x, y, z: z + x * y, lambda x, y, z: x * y + z),
+        "taken off": (lambda x, y, z: z - x * y, lambda x, y, z: z - x * y),
+        "less": (lambda x, y, z: x * y - z, lambda x, y, z: x * y - z),
+    }
+    kernels = tools.Elementwise()
+    names = {k: kernels.add([dtype] * 3, dtype, 1024, f, lanes) for k, (f, _) in forms.items()}
+    strict, fused = (build(kernels.module(), f"llvm -mattr=+fma -fast-math-contract={n}") for n in (0, 1))
+    default = kernels.build()
+    wide = [v.astype(np.longdouble) for v in (a, b, c)]
+    for key, (_, f) in forms.items():
+        twice, once, plain = (np.empty_like(a) for _ in range(3))
+        strict[names[key]](a, b, c, twice)
+        fused[names[key]](a, b, c, once)
+        default[names[key]](a, b, c, plain)
+        np.testing.assert_array_equal(twice, f(a, b, c), key)
+        if dtype == "float32":
+            # Products of two float32 are exact there.
+            np.testing.assert_array_equal(once, f(*(v.astype(np.float64) for v in (a, b, c))).astype(dtype), key)
+        assert (once != twice).any() and np.abs(once - f(*wide)).max() <= np.abs(twice - f(*wide)).max()
+        np.testing.assert_array_equal(plain, once, key)
 
 
 @pytest.mark.parametrize("lanes", [1, 4])

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from tscript.codegen.llvm import arith, memory
 from tscript.codegen.llvm.builder import Builder
-from tscript.codegen.llvm.narrow import round_to
+from tscript.codegen.llvm.narrow import next_after, round_to
 from tscript.codegen.llvm.types import (
     float_const,
     int_const,
@@ -151,9 +151,9 @@ def _ldexp(em: Emitter, call: Call) -> str:
 
 def _nextafter(em: Emitter, call: Call) -> str:
     dtype = _require_float(em, call)
-    if not is_narrow(dtype):
-        return _libm("nextafter")(em, call)
-    raise em.refuse(f"nextafter of {dtype!s}", 'use float32, as in T.nextafter(T.Cast("float32", x), y)')
+    if is_narrow(dtype):
+        return next_after(em.b, dtype, em.value(call.args[0]), em.value(call.args[1]))
+    return _libm("nextafter")(em, call)
 
 
 def _float_test(emit_test: Callable[[Builder, str, str, str], str]) -> Handler:

@@ -41,6 +41,29 @@ def round_to(b: Builder, dtype: DataType, value: str) -> str:
     return from_bits(b, dtype, to_bits(b, dtype, value))
 
 
+def next_after(b: Builder, dtype: DataType, start: str, goal: str) -> str:
+    """The neighbour of `start` toward `goal`: the bits of neighbours differ by 1, the sign aside."""
+    lanes, width = dtype.lanes, dtype.element.bits
+    t, bits, i1 = float_vector(lanes), int_vector(width, lanes), int_vector(1, lanes)
+    zero = float_const(0.0, 32, lanes)
+    start_bits, goal_bits = to_bits(b, dtype, start), to_bits(b, dtype, goal)
+
+    def choose(condition: str, a: str, otherwise: str) -> str:
+        return b.let(f"select {i1} {condition}, {bits} {a}, {bits} {otherwise}")
+
+    rises = b.let(f"fcmp olt {t} {start}, {goal}")
+    positive = b.let(f"fcmp ogt {t} {start}, {zero}")
+    outward = b.let(f"icmp eq {i1} {rises}, {positive}")
+    step = choose(outward, int_const(width, 1, lanes), int_const(width, -1, lanes))
+    result = b.let(f"add {bits} {start_bits}, {step}")
+    sign = b.let(f"and {bits} {goal_bits}, {int_const(width, 1 << (width - 1), lanes)}")
+    least = b.let(f"or {bits} {sign}, {int_const(width, 1, lanes)}")
+    result = choose(b.let(f"fcmp oeq {t} {start}, {zero}"), least, result)
+    result = choose(b.let(f"fcmp oeq {t} {start}, {goal}"), goal_bits, result)
+    nan = to_bits(b, dtype, float_const(float("nan"), 32, lanes))
+    return from_bits(b, dtype, choose(b.let(f"fcmp uno {t} {start}, {goal}"), nan, result))
+
+
 class _Lines:
     """Instructions of a helper function on `<n x i32>`."""
 
