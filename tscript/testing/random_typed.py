@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -17,11 +16,11 @@ INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32
 _ROUNDED: Final[tuple[type[ex.ArithExpr], ...]] = (ex.FloorDiv, ex.FloorMod, ex.Div, ex.Mod)
 _COMPARE: Final[tuple[type[ex.CmpExpr], ...]] = (ex.EQ, ex.NE, ex.LT, ex.LE, ex.GT, ex.GE)
 _BITWISE: Final[dict[str, Callable[[int, int], int]]] = {
-    "tir.bitwise_and": operator.and_,
-    "tir.bitwise_or": operator.or_,
-    "tir.bitwise_xor": operator.xor,
-    "tir.shift_right": operator.rshift,
-    "tir.shift_left": operator.lshift,
+    "tir.bitwise_and": int.__and__,
+    "tir.bitwise_or": int.__or__,
+    "tir.bitwise_xor": int.__xor__,
+    "tir.shift_right": int.__rshift__,
+    "tir.shift_left": int.__lshift__,
 }
 
 
