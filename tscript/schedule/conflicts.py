@@ -15,8 +15,8 @@ from typing import Final
 from tscript.arith import Bound, const_bound, simplify
 from tscript.ir.buffer import Buffer
 from tscript.ir.construct import is_const_int
-from tscript.ir.expr import BufferLoad, Call, FloorDiv, FloorMod, IntImm, IterVar, PrimExpr, Range, Var
-from tscript.ir.functor import Visitor, pre_order_visit, substitute
+from tscript.ir.expr import BufferLoad, FloorDiv, FloorMod, IntImm, IterVar, PrimExpr, Range, Var
+from tscript.ir.functor import Visitor, substitute
 from tscript.ir.linear import difference, from_linear, linear_form
 from tscript.ir.stmt import Block, BlockRealize, BufferStore, For, Stmt
 from tscript.schedule.affine import Digit, find_digits
@@ -24,7 +24,7 @@ from tscript.schedule.checks import is_complete_block, is_reduction_block, regio
 from tscript.schedule.coverage import bound_region
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import axes_using, loop_range, range_bounds, variables
+from tscript.schedule.symbols import axes_using, loop_range, range_bounds, reads_memory, variables
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ def _parts(var: Var, r: Range, access: Access, simplifying: bool) -> _Parts | No
             own[term] = factor
             continue
         used = variables(term)
-        if not isinstance(term, Var) and _reads_memory(term):
+        if not isinstance(term, Var) and reads_memory(term):
             return None
         has_var = var in used
         if not any(v in domain and v is not var for v in used):
@@ -254,18 +254,6 @@ def _parts(var: Var, r: Range, access: Access, simplifying: bool) -> _Parts | No
         low += min(factor * b.low, factor * b.high)
         high += max(factor * b.low, factor * b.high)
     return _Parts(own, from_linear((fixed, constant), start.dtype), low, high)
-
-
-def _reads_memory(e: PrimExpr) -> bool:
-    found = False
-
-    def look(n: object) -> bool:
-        nonlocal found
-        found = found or isinstance(n, (BufferLoad, Call))
-        return not found
-
-    pre_order_visit(e, look)
-    return found
 
 
 # -- what is harmful ------------------------------------------------------------------------------
@@ -413,7 +401,7 @@ def _overlap(a: list[tuple[PrimExpr, PrimExpr]], b: list[tuple[PrimExpr, PrimExp
     for (x, m), (y, n) in zip(a, b, strict=True):
         terms, gap = difference(y, x)
         # A larger region may be declared than is touched, so only single elements are certain.
-        if terms or gap or _reads_memory(x) or not (is_const_int(m, 1) and is_const_int(n, 1)):
+        if terms or gap or reads_memory(x) or not (is_const_int(m, 1) and is_const_int(n, 1)):
             return False
     return True
 

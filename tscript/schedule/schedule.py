@@ -14,7 +14,9 @@ from tscript.schedule.primitive import run_instruction
 from tscript.schedule.primitives import add_unit_loop as add_unit_loop_
 from tscript.schedule.primitives import annotate as annotate_
 from tscript.schedule.primitives import bind as bind_
+from tscript.schedule.primitives import blockize as blockize_
 from tscript.schedule.primitives import cache_index as cache_index_
+from tscript.schedule.primitives import cache_inplace as cache_inplace_
 from tscript.schedule.primitives import cache_read as cache_read_
 from tscript.schedule.primitives import cache_write as cache_write_
 from tscript.schedule.primitives import compute_at as compute_at_
@@ -185,8 +187,10 @@ class Schedule(ScheduleCore):
     cache_read = cache_read_.cache_read
     cache_write = cache_write_.cache_write
     cache_index = cache_index_.cache_index
+    cache_inplace = cache_inplace_.cache_inplace
     set_scope = set_scope_.set_scope
     storage_align = storage_align_.storage_align
+    blockize = blockize_.blockize
     compute_inline = compute_inline_.compute_inline
     reverse_compute_inline = reverse_compute_inline_.reverse_compute_inline
 

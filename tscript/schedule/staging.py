@@ -312,7 +312,7 @@ def copy_stage(
 
 
 def _add_guard(guard: list[PrimExpr], condition: PrimExpr, bounds: Mapping[Var, Bound]) -> None:
-    if not proves(condition, bounds):
+    if not proves(condition, bounds, guard):
         guard.append(condition)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tscript.arith import Bound, const_bound, simplify
-from tscript.ir.expr import GE, GT, LE, LT, And, Call, IntImm, IterVar, Op, PrimExpr, Range, Var
+from tscript.ir.expr import GE, GT, LE, LT, And, BufferLoad, Call, IntImm, IterVar, Op, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit
 from tscript.ir.linear import LinearForm, difference, from_linear
 from tscript.ir.stmt import Block, BlockRealize, For
@@ -36,6 +36,19 @@ def mentions(e: PrimExpr, variables: Mapping[Var, object]) -> bool:
     def look(n: object) -> bool:
         nonlocal found
         found = found or (isinstance(n, Var) and n in variables)
+        return not found
+
+    pre_order_visit(e, look)
+    return found
+
+
+def reads_memory(e: PrimExpr) -> bool:
+    """Whether the value of `e` may depend on more than variables: it loads, or calls something."""
+    found = False
+
+    def look(n: object) -> bool:
+        nonlocal found
+        found = found or isinstance(n, (BufferLoad, Call))
         return not found
 
     pre_order_visit(e, look)
