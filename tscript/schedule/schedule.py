@@ -15,6 +15,7 @@ from tscript.schedule.primitives import add_unit_loop as add_unit_loop_
 from tscript.schedule.primitives import annotate as annotate_
 from tscript.schedule.primitives import bind as bind_
 from tscript.schedule.primitives import blockize as blockize_
+from tscript.schedule.primitives import blockize as blockize_
 from tscript.schedule.primitives import cache_index as cache_index_
 from tscript.schedule.primitives import cache_inplace as cache_inplace_
 from tscript.schedule.primitives import cache_read as cache_read_
@@ -190,6 +191,7 @@ class Schedule(ScheduleCore):
     cache_inplace = cache_inplace_.cache_inplace
     set_scope = set_scope_.set_scope
     storage_align = storage_align_.storage_align
+    blockize = blockize_.blockize
     blockize = blockize_.blockize
     compute_inline = compute_inline_.compute_inline
     reverse_compute_inline = reverse_compute_inline_.reverse_compute_inline

@@ -188,6 +188,13 @@ def _merge(sch: Schedule, r: RandomSteps) -> None:
     sch.merge(r.loop(sch), r.loop(sch))
 
 
+def _blockize(sch: Schedule, r: RandomSteps) -> None:
+    if r.rng.random() < 0.8:
+        sch.blockize(r.loop(sch), preserve_unit_iters=r.rng.random() < 0.7)
+    else:
+        sch.blockize([r.block(sch) for _ in range(r.rng.choice([1, 2]))])
+
+
 _STEPS: list[tuple[str, Step]] = [
     *[("split", _split)] * 4,
     *[("fuse", _fuse)] * 3,
@@ -199,6 +206,7 @@ _STEPS: list[tuple[str, Step]] = [
     *[("cache_write", _cache_write)] * 2,
     *[("compute_inline", _inline("compute_inline"))] * 2,
     *[("reverse_compute_inline", _inline("reverse_compute_inline"))] * 2,
+    ("blockize", _blockize),
     ("parallel", _mark("parallel")),
     ("vectorize", _mark("vectorize")),
     ("unroll", _mark("unroll")),
