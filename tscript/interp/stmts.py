@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tscript.interp import threads
 from tscript.interp.access import compact_strides, declare, integer_of, product, store, total
 from tscript.interp.calls import intrinsic_name, is_undef
-from tscript.interp.emit import STATEMENTS, Gen, Val, handles, number, paren
+from tscript.interp.emit import FIXED, STATEMENTS, Gen, Val, handles, number, paren
 from tscript.interp.exprs import bind, require_free, root, unrounded
 from tscript.interp.scalar import is_literal
 from tscript.ir import expr as ex
@@ -243,8 +243,9 @@ def _decl_buffer(g: Gen, s: st.DeclBuffer) -> None:
 def _buffer_realize(g: Gen, s: st.BufferRealize) -> None:
     buffer = s.buffer
     if buffer.data not in g.pointers:
-        lows = [integer_of(g, r.min) for r in s.bounds]
-        extents = [integer_of(g, r.extent) for r in s.bounds]
+        # Ends read from memory stay what they are here, whatever the body stores.
+        lows = [_kept(g, integer_of(g, r.min)) for r in s.bounds]
+        extents = [_kept(g, integer_of(g, r.extent)) for r in s.bounds]
         private = len(g.private)
         allocate(
             g, buffer.data, buffer.name, buffer.dtype, element_count(g, [r.extent for r in s.bounds]), buffer.scope()
@@ -258,6 +259,10 @@ def _buffer_realize(g: Gen, s: st.BufferRealize) -> None:
         del g.pointers[buffer.data], g.views[buffer]
         return
     g.stmt(s.body)
+
+
+def _kept(g: Gen, v: Val) -> Val:
+    return g.hold(v) if v.level == FIXED else v
 
 
 @handles(STATEMENTS, st.Prefetch)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from tscript.ir import expr as ex
 from tscript.ir import stmt as st
 from tscript.ir.base import Node
+from tscript.ir.binding import is_realized_below
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Var
 from tscript.ir.function import IRModule, PrimFunc
@@ -138,7 +139,9 @@ class _Verifier(ScopeVerifier):
         elif isinstance(s.node, ex.CommReducer):
             self.reducer(s.node)
         elif isinstance(s.node, Buffer):
-            self.use_buffer(s.node)
+            # The buffer that the body realizes is named where it does not exist yet.
+            if not is_realized_below(s):
+                self.use_buffer(s.node)
         elif isinstance(s.node, PrimExpr):
             self.expr(s.node)
         yield s.body

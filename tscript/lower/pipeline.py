@@ -12,6 +12,7 @@ from tscript.lower.blocks import lower_blocks
 from tscript.lower.flatten import flatten_buffers
 from tscript.lower.init import lower_init
 from tscript.lower.match_buffers import lower_match_buffers
+from tscript.lower.realize import lower_realize
 from tscript.lower.threads import serialize_threads
 from tscript.lower.unroll import unroll_loops
 from tscript.lower.vectorize import vectorize_loops
@@ -39,8 +40,9 @@ CPU_PIPELINE: Final[tuple[Pass, ...]] = (
     _pass(lower_match_buffers, needs="no_axes", gives="no_views"),
     _pass(serialize_threads, gives="no_threads"),
     _pass(lower_blocks, needs="no_axes no_views", gives="no_blocks"),
+    _pass(lower_realize, needs="no_blocks", gives="no_realize"),
     _pass(unroll_loops, needs="no_blocks", gives="no_unroll"),
-    _pass(flatten_buffers, needs="no_blocks", gives="flat_buffers"),
+    _pass(flatten_buffers, needs="no_blocks no_realize", gives="flat_buffers"),
     _pass(vectorize_loops, needs="flat_buffers", gives="no_vector_loops"),
 )
 """From any program to what a CPU back end takes: loops over flat memory."""
