@@ -55,10 +55,14 @@ class Elementwise:
         self._functions[name] = kernel([*ins, out], nest, name)
         return name
 
+    def module(self) -> IRModule:
+        """All kernels so far."""
+        return IRModule(self._functions)
+
     def build(self) -> Module:
-        """The module of all kernels so far."""
+        """All kernels so far, compiled."""
         if self._built is None:
-            self._built = build(IRModule(self._functions))
+            self._built = build(self.module())
         return self._built
 
     def run(self, name: str, arrays: list[np.ndarray], output: str) -> np.ndarray:
@@ -87,4 +91,4 @@ def elementwise() -> Elementwise:
 @pytest.fixture
 def tools() -> SimpleNamespace:
     """The functions above."""
-    return SimpleNamespace(loop=loop, kernel=kernel, bits=bits)
+    return SimpleNamespace(loop=loop, kernel=kernel, bits=bits, Elementwise=Elementwise)

@@ -299,8 +299,8 @@ def test_code_that_this_cpu_lacks_features_for_can_be_read_but_not_called() -> N
 
 
 def test_options_that_change_nothing_are_warned_of() -> None:
-    with pytest.warns(UserWarning, match="options of the target change nothing yet: -fast-math, -mabi"):
-        assert result(build(add_one, "llvm -fast-math -mabi=lp64d")) == 4
+    with pytest.warns(UserWarning, match="options of the target change nothing yet: -mabi, -mfloat-abi"):
+        assert result(build(add_one, "llvm -mfloat-abi=hard -mabi=lp64d")) == 4
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         build(add_one, "llvm -num-cores=4 -device=mine -model=this -libs=mkl -fast-math=0 -jit=mcjit")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
@@ -78,7 +79,8 @@ def test_each_pass_computes_the_same_as_the_program() -> None:
 
     def watch(name, func) -> None:
         c = np.zeros((16, 20), np.float32)
-        build(IRModule({"everything": func}))["everything"](a, b, c[:, :16])
+        # NumPy rounds products before it adds them.
+        build(IRModule({"everything": func}), "llvm -fast-math-contract=0")["everything"](a, b, c[:, :16])
         results.append(name)
         np.testing.assert_array_equal(c[:, :16], expected, name)
 
@@ -231,8 +233,8 @@ def test_one_thread_index_launched_twice_becomes_two_loops() -> None:
 
 
 def vectorized(func) -> str:
-    passes = [p for p in CPU_PIPELINE if p.run is not vectorize_loops]
-    return vectorize_loops(run_passes(func, passes)).script()
+    passes = itertools.takewhile(lambda p: p.run is not vectorize_loops, CPU_PIPELINE)
+    return vectorize_loops(run_passes(func, list(passes))).script()
 
 
 def test_independent_lanes_become_a_vector() -> None:

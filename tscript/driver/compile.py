@@ -29,7 +29,7 @@ _OPT_LEVEL: Final = 3
 class _Backend(Protocol):
     """What a back end's module offers; it is imported when it is first needed."""
 
-    def emit_module(self, mod: IRModule, python_calls: bool) -> Any:
+    def emit_module(self, mod: IRModule, python_calls: bool, target: Target) -> Any:
         """The code of a lowered module."""
         ...
 
@@ -120,7 +120,7 @@ def build(
         if idle:
             warnings.warn(f"these options of the target change nothing yet: -{', -'.join(idle)}", stacklevel=2)
     backend = _backend()
-    code = backend.emit_module(_lower(mod, passes), is_available())
+    code = backend.emit_module(_lower(mod, passes), is_available(), main)
     level = int(next(iter(targets.values()), main).get_attr("opt-level", _OPT_LEVEL))
     compiled = backend.CompiledModule(code, main.mcpu, processors.features_of(main), level)
     if current().dump:

@@ -13,6 +13,7 @@ from tscript.lower.flatten import flatten_buffers
 from tscript.lower.init import lower_init
 from tscript.lower.match_buffers import lower_match_buffers
 from tscript.lower.realize import lower_realize
+from tscript.lower.registers import promote_tiles
 from tscript.lower.threads import serialize_threads
 from tscript.lower.unroll import unroll_loops
 from tscript.lower.vectorize import vectorize_loops
@@ -44,6 +45,7 @@ CPU_PIPELINE: Final[tuple[Pass, ...]] = (
     _pass(unroll_loops, needs="no_blocks", gives="no_unroll"),
     _pass(flatten_buffers, needs="no_blocks no_realize", gives="flat_buffers"),
     _pass(vectorize_loops, needs="flat_buffers", gives="no_vector_loops"),
+    _pass(promote_tiles, needs="flat_buffers no_vector_loops"),
 )
 """From any program to what a CPU back end takes: loops over flat memory."""
 

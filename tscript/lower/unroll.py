@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tscript.ir.construct import const
-from tscript.ir.expr import Call, IntImm, Let, Op, Var
+from tscript.ir.expr import Call, IntImm, Op
 from tscript.ir.function import PrimFunc
-from tscript.ir.functor import Rewriter, Substitute, post_order_visit
+from tscript.ir.functor import Rewriter, post_order_visit
 from tscript.ir.stmt import BufferStore, Evaluate, For, ForKind, Stmt, seq
+from tscript.lower.copies import Copy
 from tscript.support.errors import LoweringError
 
 MAX_EXTENT: Final = 1 << 16
@@ -44,31 +45,10 @@ class _Unroll(Rewriter):
         if count == 0 or count * _steps(loop.body) > MAX_STEPS:
             return serial
         copies = [
-            _Copy({loop.loop_var: const(start + i, loop.loop_var.dtype)}, fresh=i > 0).rewrite(loop.body)
+            Copy({loop.loop_var: const(start + i, loop.loop_var.dtype)}, fresh=i > 0).rewrite(loop.body)
             for i in range(count)
         ]
         return seq(*copies)
-
-
-class _Copy(Substitute):
-    """A copy with variables replaced and, if `fresh`, new variables for all that it defines."""
-
-    def __init__(self, values: dict[Var, Any], fresh: bool) -> None:
-        super().__init__(values)
-        self._fresh = fresh
-
-    def define(self, var: Var) -> Var:
-        if not self._fresh:
-            return super().define(var)
-        new = var.copy_with()
-        self._variables[var] = new
-        return new
-
-    def rewrite_Let(self, e: Let) -> Any:
-        # The variable gets its replacement before the body is looked at.
-        value = self.rewrite(e.value)
-        var = self.define(e.var)
-        return Let(var, value, self.rewrite(e.body))
 
 
 def _steps(body: Stmt) -> int:

@@ -139,9 +139,21 @@ _BITS: Final = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 
 def _plain_float(op: str) -> Callable[[Builder, DataType, str, str], str]:
     def emit(b: Builder, dtype: DataType, x: str, y: str) -> str:
-        return b.let(f"{op} {register_type(dtype)} {x}, {y}")
+        return b.let(f"{op} {b.fast_math}{register_type(dtype)} {x}, {y}")
 
     return emit
+
+
+def fused(b: Builder, dtype: DataType, x: str, y: str, z: str, negate: str = "") -> str:
+    """`x * y + z` in one rounding where the machine has that; `negate` tells which of `x` and `z` to negate first."""
+    t = register_type(dtype)
+    if negate == "x":
+        x = b.let(f"fneg {t} {x}")
+    elif negate == "z":
+        z = b.let(f"fneg {t} {z}")
+    name = _intrinsic("fmuladd", t)
+    b.module.declare(name, f"{t} {{}}({t}, {t}, {t})")
+    return b.let(f'call {b.fast_math}{t} @"{name}"({t} {x}, {t} {y}, {t} {z})')
 
 
 def _float_min(b: Builder, dtype: DataType, x: str, y: str) -> str:

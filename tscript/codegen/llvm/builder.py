@@ -72,6 +72,9 @@ class Builder:
         self.lines: list[str] = []
         self.entry_lines: list[str] = []
         self.label = "body"
+        # Fast-math flags of floating-point operations, and whether a product may join a sum in one rounding.
+        self.fast_math = ""
+        self.contracts = False
         # For values widened from a float below 32 bits: that type, and the bits they come from.
         self.bits_of: dict[str, tuple[DataType, str]] = {}
         self._values = 0

@@ -139,7 +139,9 @@ class ExpressionEmitter:
                 (scope.loads if self.classify(node) & Doing.READS else scope.values)[node] = result
             else:
                 stack.append((node, True))
-                stack.extend((c, False) for c in _eager_children(node))
+                fused = self._fused_product(node)
+                below = _eager_children(node) if fused is None else (fused[0].a, fused[0].b, fused[1])
+                stack.extend((c, False) for c in below)
         result = self._find(e)
         assert result is not None
         return result
@@ -215,21 +217,23 @@ class ExpressionEmitter:
             return Place(base, buffer.dtype, self.index(index))
         if isinstance(index, Ramp) and index.base.dtype.lanes == 1 and isinstance(index.stride, IntImm):
             start, step = self.index(index.base), index.stride.value
-            if step == 1:
-                return Place(base, buffer.dtype, start, lanes)
-            each = tuple(self.b.let(f"add nsw i64 {start}, {step * i}") for i in range(lanes))
-            return Place(base, buffer.dtype, "", lanes, each)
+            if step == 1 or (step == -1 and buffer.dtype.lanes == 1):
+                return Place(base, buffer.dtype, start, lanes, step)
+            steps = "<" + ", ".join(f"i64 {step * i}" for i in range(lanes)) + ">"
+            wide = int_vector(64, lanes)
+            each = self.b.let(f"add nsw {wide} {self.b.splat('i64', start, lanes)}, {steps}")
+            return Place(base, buffer.dtype, "", lanes, each=each)
         vector, wide = self.value(index), int_vector(64, lanes)
         t = register_type(index.dtype)
         if index.dtype.bits != 64:
             vector = self.b.let(f"{'sext' if index.dtype.is_int else 'zext'} {t} {vector} to {wide}")
-        each = tuple(self.b.extract(wide, vector, i) for i in range(lanes))
-        return Place(base, buffer.dtype, "", lanes, each)
+        return Place(base, buffer.dtype, "", lanes, each=vector)
 
     def buffer_pointer(self, load: BufferLoad) -> str:
         """The address of an element."""
         place = self.place(load.buffer, load.indices)
-        return memory.pointer(self.b, place.base, place.element, place.start or place.each[0])
+        start = place.start or self.b.extract(int_vector(64, place.count), place.each, 0)
+        return memory.pointer(self.b, place.base, place.element, start)
 
     def load_bits(self, load: BufferLoad) -> str:
         """A load, as memory holds it."""
@@ -241,10 +245,12 @@ class ExpressionEmitter:
     def _load_where(self, place: Place, predicate: PrimExpr) -> str:
         """Lanes whose predicate is false are not touched and read as 0."""
         mask = self.value(predicate)
+        if place.count > 1 and place.element.lanes == 1:
+            return memory.load(self.b, place, self.lanes_of(predicate, mask, place.count))
         whole = memory.memory_type(place.dtype)
         none = "zeroinitializer" if place.dtype.lanes > 1 else "0"
         parts: list[str] = []
-        for n, one in enumerate(single_places(self.b, place)):
+        for n, one in enumerate(memory.singles(self.b, place)):
             bit = mask if predicate.dtype.lanes == 1 else self.b.extract(register_type(predicate.dtype), mask, n)
             scalar = memory.memory_type(one.dtype)
             null = "zeroinitializer" if one.dtype.lanes > 1 else "0.0" if scalar in ("float", "double") else "0"
@@ -257,6 +263,10 @@ class ExpressionEmitter:
                 raise self.refuse("a masked load of vector elements", "use a buffer of scalars")
             value = self.b.insert(whole, value, memory.memory_scalar(place.element), part, n)
         return value
+
+    def lanes_of(self, predicate: PrimExpr, mask: str, count: int) -> str:
+        """The value `mask` of a predicate, which may be one for all `count` lanes, as a bit for each lane."""
+        return mask if predicate.dtype.lanes == count else self.b.splat("i1", mask, count)
 
     def either(self, condition: str, type_text: str, then: Callable[[], str], otherwise: Callable[[], str]) -> str:
         """The value of one of two emitters; only the chosen one's code runs."""
@@ -287,8 +297,24 @@ class ExpressionEmitter:
     def _var(self, e: Var) -> str:
         raise self.refuse(f"the variable {e.name}, which is not bound here", "bind it by a parameter, a loop or a let")
 
+    def _fused_product(self, e: PrimExpr) -> tuple[ex.Mul, PrimExpr] | None:
+        """The product in a sum or difference that is rounded together with it, and the other side."""
+        if not self.b.contracts or not isinstance(e, (ex.Add, ex.Sub)) or not e.dtype.is_float or e.dtype.bits < 32:
+            return None
+        # Of two products, the one on the right: sums that go on stand on the left.
+        for product, other in ((e.b, e.a), (e.a, e.b)):
+            if isinstance(product, ex.Mul):
+                return product, other
+        return None
+
     def _binary(self, e: Any) -> str:
         kind, dtype = type(e).__name__, e.a.dtype
+        fused = self._fused_product(e)
+        if fused is not None:
+            product, other = fused
+            negate = "" if kind == "Add" else "z" if other is e.b else "x"
+            x, y, z = self.value(product.a), self.value(product.b), self.value(other)
+            return arith.fused(self.b, dtype, x, y, z, negate)
         x, y = self.value(e.a), self.value(e.b)
         divisor = None
         if isinstance(e, DIVISIONS) and not dtype.is_float:
@@ -462,11 +488,3 @@ def _eager_children(e: PrimExpr) -> Iterator[PrimExpr]:
     for c in below:
         if isinstance(c, PrimExpr) and not isinstance(c, ex.StringImm):
             yield c
-
-
-def single_places(b: Builder, place: Place) -> list[Place]:
-    """Each element of `place` as a place of its own."""
-    if place.count == 1:
-        return [place]
-    starts = place.each or tuple(b.let(f"add nsw i64 {place.start}, {i}") for i in range(place.count))
-    return [Place(place.base, place.element, i) for i in starts]

@@ -19,7 +19,7 @@ from tscript.codegen.llvm.machine import (
     require_symbol,
     target_machine,
 )
-from tscript.codegen.llvm.processors import function_attributes
+from tscript.codegen.llvm.processors import contracts, fast_math_of, function_attributes
 from tscript.codegen.llvm.stmt import FunctionEmitter, entry_text
 from tscript.ir.function import IRModule
 from tscript.support.errors import BuildError, InternalError
@@ -39,10 +39,11 @@ class ModuleCode:
     intrinsics: tuple[str, ...] = ()
 
 
-def emit_module(mod: IRModule, python_calls: bool = False) -> ModuleCode:
+def emit_module(mod: IRModule, python_calls: bool = False, target: Target | None = None) -> ModuleCode:
     """The code of a lowered module, not yet optimised. Raises BuildError for what has no native form.
 
-    A function with a `Target` in its attribute `target` is for that one, whatever the others are for.
+    `target` says how floating-point operations may be done (without one, none is fused or reordered). A function with
+    a `Target` in its attribute `target` is for that one, whatever the others are for.
     With `python_calls`, public kernels get functions that CPython calls directly, where they can have one.
     """
     functions = {v.name_hint: f for v, f in mod.functions.items()}
@@ -54,8 +55,12 @@ def emit_module(mod: IRModule, python_calls: bool = False) -> ModuleCode:
         own = func.attrs.get("target")
         if isinstance(own, Target):
             text.attributes[abi.name] = function_attributes(own)
+        emitter = FunctionEmitter(text, abi, func)
+        chosen = own if isinstance(own, Target) else target
+        if chosen is not None:
+            emitter.b.fast_math, emitter.b.contracts = fast_math_of(chosen), contracts(chosen)
         with room_for_deep_programs(BuildError):
-            text.bodies.append(FunctionEmitter(text, abi, func).emit())
+            text.bodies.append(emitter.emit())
         if abi.is_public:
             text.bodies.append(entry_text(abi, text.attributes.get(abi.name, ""), abi.name in text.recursive))
             direct = call_text(text, abi) if python_calls else None

@@ -59,7 +59,7 @@ def require_processor(target: Target) -> None:
 
 def ineffective_options(target: Target) -> list[str]:
     """Options of an `llvm` target that change nothing about the code."""
-    idle = [k for k, v in target.attrs.items() if v and (k in _WITHOUT_EFFECT or k.startswith("fast-math"))]
+    idle = [k for k, v in target.attrs.items() if v and k in _WITHOUT_EFFECT]
     if "vector-width" in target.attrs and features_of(target) == target.mattr:
         idle.append("vector-width")
     return idle
@@ -67,10 +67,28 @@ def ineffective_options(target: Target) -> list[str]:
 
 def features_of(target: Target) -> list[str]:
     """The features that a target switches on and off, its vector width among them."""
-    width = _WIDTHS.get(target.get_attr("vector-width"))
-    if width is None or _architecture(llvm.get_process_triple()) not in ("x86_64", "i686"):
+    if _architecture(llvm.get_process_triple()) not in ("x86_64", "i686"):
         return target.mattr
-    return [width, *target.mattr]
+    asked = target.get_attr("vector-width")
+    # Programs say how long their vectors are; left to itself, LLVM halves those of 512 bits on many CPUs.
+    width = _WIDTHS.get(asked or (512 if "avx512f" in target.features else 0))
+    return target.mattr if width is None else [width, *target.mattr]
+
+
+def fast_math_of(target: Target) -> str:
+    """LLVM's flags for the freedom that a target gives to floating-point operations, with a blank after each."""
+    given = {
+        k.removeprefix("fast-math").lstrip("-") for k, v in target.attrs.items() if k.startswith("fast-math") and v
+    }
+    if "" in given:
+        return "fast "
+    # Contraction is done where the program has a sum of a product, not wherever LLVM finds one.
+    return "".join(f"{flag} " for flag in ("nnan", "ninf", "nsz", "arcp", "reassoc") if flag in given)
+
+
+def contracts(target: Target) -> bool:
+    """Whether a product that is added to something is rounded together with the sum."""
+    return bool(target.get_attr("fast-math-contract", True))
 
 
 def _architecture(triple: str) -> str:
@@ -100,4 +118,12 @@ def function_attributes(target: Target) -> str:
     return f' "target-cpu"="{cpu}" "target-features"="{features}"'
 
 
-__all__ = ["features_of", "function_attributes", "ineffective_options", "known_to_llvm", "require_processor"]
+__all__ = [
+    "contracts",
+    "fast_math_of",
+    "features_of",
+    "function_attributes",
+    "ineffective_options",
+    "known_to_llvm",
+    "require_processor",
+]

@@ -14,12 +14,12 @@ import numpy as np
 from tscript.codegen.abi import KernelAbi, kernel_abi
 from tscript.codegen.llvm import memory
 from tscript.codegen.llvm.builder import Failure, ModuleText, quoted
-from tscript.codegen.llvm.expr import ExpressionEmitter, single_places
+from tscript.codegen.llvm.expr import ExpressionEmitter
 from tscript.codegen.llvm.narrow import round_to
 from tscript.codegen.llvm.types import INDEX, is_narrow, memory_scalar, register_type
 from tscript.ir import stmt as st
 from tscript.ir.dtype import DataType
-from tscript.ir.expr import BufferLoad, Call, GlobalVar, IntImm, PrimExpr, StringImm
+from tscript.ir.expr import BufferLoad, Call, GlobalVar, IntImm, PointerType, PrimExpr, StringImm
 from tscript.ir.function import PrimFunc
 from tscript.ir.semantics import numpy_dtype
 from tscript.support.errors import BuildError
@@ -27,6 +27,8 @@ from tscript.support.wording import kind_of, with_article
 
 STACK_BYTES: Final = 1024
 """Allocations of at most this constant size live on the stack."""
+STACK_BYTES_LOCAL: Final = 16 * 1024
+"""Those in scope "local" are meant for registers, or for the first cache at least."""
 STACK_TOTAL: Final = 64 * 1024
 STACK_OF_CALLS: Final = 4 * 1024 * 1024
 """Bytes of stack that functions calling each other may take; threads have 8 MiB or more."""
@@ -196,7 +198,10 @@ class FunctionEmitter(ExpressionEmitter):
 
     def _store_where(self, place: memory.Place, predicate: PrimExpr, bits: str) -> None:
         mask = self.value(predicate)
-        for n, one in enumerate(single_places(self.b, place)):
+        if place.count > 1 and place.element.lanes == 1:
+            memory.store(self.b, place, bits, self.lanes_of(predicate, mask, place.count))
+            return
+        for n, one in enumerate(memory.singles(self.b, place)):
             bit = mask if predicate.dtype.lanes == 1 else self.b.extract(register_type(predicate.dtype), mask, n)
             write, end = self.b.new_label("write"), self.b.new_label("end")
             self.b.branch(bit, write, end)
@@ -287,7 +292,10 @@ class FunctionEmitter(ExpressionEmitter):
         for size in sizes:
             total = None if total is None or size is None else total * size
         scalar = memory_scalar(s.dtype)
-        if total is not None and total <= STACK_BYTES and self._stack_used + total <= STACK_TOTAL:
+        kind = s.buffer_var.type_annotation
+        is_local = isinstance(kind, PointerType) and kind.storage_scope == "local"
+        limit = STACK_BYTES_LOCAL if is_local else STACK_BYTES
+        if total is not None and total <= limit and self._stack_used + total <= STACK_TOTAL:
             self._stack_used += total
             count = max(total // s.dtype.bytes, 1)
             self.vars[s.buffer_var] = self.b.at_entry(f"alloca [{count} x {scalar}], align {_ALIGN}")
