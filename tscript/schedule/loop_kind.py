@@ -30,12 +30,12 @@ def require_independent(s: ScheduleCore, loop: StmtSRef, what: str, thread_tag: 
                 _refuse_axis(loop, block, axis, what)
     if not s.enable_check:
         return
-    found = find_conflict(s.state, loop, at_once=True, private=lambda b: _is_private(b, thread_tag))
+    found = find_conflict(s.state, loop, at_once=True, private=lambda b: is_private(b, thread_tag))
     if found is not None:
         _refuse_conflict(s, loop, found, what)
 
 
-def _is_private(buffer: Buffer, thread_tag: str) -> bool:
+def is_private(buffer: Buffer, thread_tag: str) -> bool:
     """Whether each thread, or each group of them, has such a buffer for itself."""
     scope = buffer.scope()
     if thread_tag.startswith("blockIdx."):
