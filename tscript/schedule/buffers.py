@@ -86,9 +86,9 @@ def require_allocation(block: StmtSRef, buffer: Buffer) -> StmtSRef:
     return found
 
 
-def cache_of(buffer: Buffer, scope: str, shape: Sequence[PrimExpr] | None = None) -> Buffer:
-    """A new, compact buffer `<buffer>_<scope>` of the same type; of the same shape unless another is given."""
-    name = f"{buffer.name}_{scope}"
+def cache_of(buffer: Buffer, scope: str, shape: Sequence[PrimExpr] | None = None, name: str | None = None) -> Buffer:
+    """A new, compact buffer of the same type; of the same shape and called `<buffer>_<scope>` unless said otherwise."""
+    name = f"{buffer.name}_{scope}" if name is None else name
     pointer = buffer.data.type_annotation
     assert isinstance(pointer, PointerType)
     dims = buffer.shape if shape is None else tuple(shape)

@@ -33,6 +33,7 @@ from tscript.schedule.primitives import reorder as reorder_
 from tscript.schedule.primitives import reorder_block_iter_var as reorder_block_iter_var_
 from tscript.schedule.primitives import reverse_compute_at as reverse_compute_at_
 from tscript.schedule.primitives import reverse_compute_inline as reverse_compute_inline_
+from tscript.schedule.primitives import rfactor as rfactor_
 from tscript.schedule.primitives import sample_compute_location as sample_compute_location_
 from tscript.schedule.primitives import set_scope as set_scope_
 from tscript.schedule.primitives import split as split_
@@ -185,6 +186,7 @@ class Schedule(ScheduleCore):
     compute_at = compute_at_.compute_at
     reverse_compute_at = reverse_compute_at_.reverse_compute_at
     decompose_reduction = decompose_reduction_.decompose_reduction
+    rfactor = rfactor_.rfactor
     cache_read = cache_read_.cache_read
     cache_write = cache_write_.cache_write
     cache_index = cache_index_.cache_index

@@ -13,6 +13,7 @@ from tscript.ir import semantics
 from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import CommReducer, ExprLike, FloatImm, IntImm, IterVar, PrimExpr, Reduce, Var
 from tscript.ir.functor import post_order_visit
+from tscript.ir.structural import structural_equal
 from tscript.te.report import at_user_line
 
 Number = int | float
@@ -68,7 +69,8 @@ class Reducer:
                 raise ValueError(f"{self.name} reduces over te.reduce_axis; `{a.var.name}` is a data axis")
         if len({id(a) for a in axes}) != len(axes):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
             raise ValueError(f"{self.name} names an axis twice")
-        combiner = self._combiner(tuple(e.dtype for e in source), isinstance(expr, (tuple, list)))
+        combiner = self.combiner(tuple(e.dtype for e in source), isinstance(expr, (tuple, list)))
+        _remember(self.name, combiner)
         condition = make.const(True) if where is None else make.convert(where)
         if not condition.dtype.is_bool:
             raise TypeError(f"where= of {self.name} is a condition, not {condition.dtype!s}")
@@ -108,7 +110,8 @@ class Reducer:
         for e in start:
             post_order_visit(e, look)
 
-    def _combiner(self, dtypes: tuple[DataType, ...], as_tuple: bool) -> CommReducer:
+    def combiner(self, dtypes: tuple[DataType, ...], as_tuple: bool) -> CommReducer:
+        """The combination of values of these types; as tuples, or as single values. ScriptError for what is none."""
         first, second = [*inspect.signature(self.fcombine).parameters, "x", "y"][:2]
         count = len(dtypes)
         suffix = [""] if count == 1 else [f"_{i}" for i in range(count)]
@@ -159,6 +162,17 @@ def comm_reducer(
     12
     """
     return Reducer(fcombine, fidentity, name)
+
+
+USED: dict[tuple[DataType, ...], list[tuple[str, CommReducer]]] = {}
+"""The combinations that reductions were made of, by the types of their values, with their names."""
+
+
+def _remember(name: str, combiner: CommReducer) -> None:
+    """Keep a combination, so that a schedule knows the loops made from it as a reduction."""
+    known = USED.setdefault(tuple(v.dtype for v in combiner.lhs), [])
+    if not any(structural_equal(combiner, c) for _, c in known):
+        known.append((name, combiner))
 
 
 def min_value(dtype: str) -> PrimExpr:

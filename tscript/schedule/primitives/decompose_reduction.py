@@ -135,13 +135,7 @@ def _require_movable_init(s: ScheduleCore, target: StmtSRef, at: StmtSRef, loops
     for inner in loops[loops.index(at) :]:
         if inner.loop.loop_var not in bound and not make.is_const_int(inner.loop.extent, 1):
             refuse("{0} repeats {1} without any of its axes running over it", inner.loop, stmt)
-    values, _, domain = join_limited(realize.iter_values, conjuncts(realize.predicate), loop_ranges(loops))
-    for axis, value in zip(stmt.iter_vars, values, strict=True):
-        if axis.iter_type == IterVar.CommReduce:
-            found = find_digits(value, domain)
-            assert axis.dom is not None
-            if found is None or found.base is not axis.dom.min:
-                refuse(f"the axis `{axis.var.name}` of {{0}} never takes its first value, at which the init runs", stmt)
+    require_first_values(state, target)
     path = path_to(at.loop, realize)
     for step in path[:-1]:
         if not isinstance(step, (For, SeqStmt)):
@@ -149,6 +143,19 @@ def _require_movable_init(s: ScheduleCore, target: StmtSRef, at: StmtSRef, loops
                 "between {0} and {1} stands a statement that is no loop, which would not cover the init", at.loop, stmt
             )
     _require_no_interference(s, target, at)
+
+
+def require_first_values(state: ScheduleState, block: StmtSRef) -> None:
+    """Refuse a reduction whose init may not run in the first iteration of its loops."""
+    stmt, realize = block.block, state.realize_of(block)
+    domain = loop_ranges(state.loops_of(block))
+    values, _, domain = join_limited(realize.iter_values, conjuncts(realize.predicate), domain)
+    for axis, value in zip(stmt.iter_vars, values, strict=True):
+        if axis.iter_type == IterVar.CommReduce:
+            found = find_digits(value, domain)
+            assert axis.dom is not None
+            if found is None or found.base is not axis.dom.min:
+                refuse(f"the axis `{axis.var.name}` of {{0}} never takes its first value, at which the init runs", stmt)
 
 
 def _require_no_interference(s: ScheduleCore, target: StmtSRef, at: StmtSRef) -> None:
