@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from tscript.ir.expr import GlobalVar, PrimExpr
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.ir.functor import Rewriter, children
-from tscript.ir.stmt import Block, BlockRealize, For, SeqStmt, Stmt
+from tscript.ir.stmt import Block, BlockRealize, For, SeqStmt, Stmt, seq
 from tscript.schedule.scope import BlockScope, block_scope
 from tscript.schedule.sref import StmtSRef
 from tscript.support.errors import InternalError
@@ -317,7 +317,12 @@ class _Swap(Rewriter):
 
 
 def _swap(body: Stmt, old: Stmt, new: Stmt) -> Stmt:
-    changed = new if body is old else _Swap(old, new).rewrite(body)
+    if body is old:
+        changed = new
+    elif isinstance(body, SeqStmt) and any(s is old for s in body.seq):
+        changed = body if old is new else seq(*(new if s is old else s for s in body.seq))
+    else:
+        changed = _Swap(old, new).rewrite(body)
     if changed is body and old is not new:
         raise InternalError("a statement to replace is not where its reference says")
     return changed

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from weakref import WeakKeyDictionary
 
 from tscript.arith import Bound, const_bound, simplify
+from tscript.ir.base import Node
+from tscript.ir.buffer import Buffer
 from tscript.ir.expr import GE, GT, LE, LT, And, BufferLoad, Call, IntImm, IterVar, Op, PrimExpr, Range, Var
-from tscript.ir.functor import pre_order_visit
-from tscript.ir.linear import LinearForm, difference, from_linear
+from tscript.ir.functor import children, pre_order_visit
+from tscript.ir.linear import LinearForm, difference
 from tscript.ir.stmt import Block, BlockRealize, For
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
@@ -27,10 +30,35 @@ def variables(*exprs: PrimExpr) -> dict[Var, None]:
     return found
 
 
+def variables_in(block: Block) -> frozenset[Var]:
+    """All variables that occur in a block, in the shapes of its buffers too; worked out once for each block."""
+    found = _VARIABLES.get(block)
+    if found is None:
+        names: set[Var] = set()
+        stack: list[Node] = [block]
+        while stack:
+            n = stack.pop()
+            if isinstance(n, Var):
+                names.add(n)
+            elif isinstance(n, Buffer):
+                stack += [n.data, n.elem_offset, *n.shape, *n.strides]
+            elif isinstance(n, Block) and n is not block:
+                names |= variables_in(n)
+            else:
+                stack += children(n)
+        found = _VARIABLES[block] = frozenset(names)
+    return found
+
+
+_VARIABLES: WeakKeyDictionary[Block, frozenset[Var]] = WeakKeyDictionary()
+
+
 def mentions(e: PrimExpr, variables: Mapping[Var, object]) -> bool:
     """Whether one of `variables` occurs in `e`."""
     if isinstance(e, Var):
         return e in variables
+    if isinstance(e, IntImm):
+        return False
     found = False
 
     def look(n: object) -> bool:
@@ -97,7 +125,9 @@ def no_less(a: PrimExpr, b: PrimExpr, bounds: Mapping[Var, Bound]) -> bool:
     """Whether `a >= b` is certain."""
     if a is b:
         return True
-    low = const_bound(from_linear(difference(a, b), a.dtype), bounds).low
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value >= b.value
+    low = _least(difference(a, b), bounds)
     return low is not None and low >= 0
 
 
