@@ -42,6 +42,8 @@ def simplify(expr: PrimExpr, bounds: Mapping[Var, Bound] | None = None) -> PrimE
     >>> simplify((i * 4 + 3) // 4) is i
     True
     """
+    if isinstance(expr, (Var, IntImm)):
+        return expr
     return Simplifier(Context.of_bounds(bounds or {})).rewrite(expr)
 
 

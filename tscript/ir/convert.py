@@ -17,6 +17,7 @@ from tscript.ir.expr import Broadcast, Cast, ExprLike, FloatImm, IntImm, PrimExp
 from tscript.support.wording import kind_of, shown_int
 
 Number = int | float
+_LEAST, _MOST = int_range(INT32)
 
 
 def const(value: Number | str | np.generic[Any], dtype: str | None = None) -> PrimExpr:
@@ -93,6 +94,8 @@ def convert(value: Any) -> PrimExpr:
     """
     if isinstance(value, PrimExpr):
         return value
+    if value.__class__ is int and _LEAST <= value <= _MOST:
+        return IntImm(INT32, value)
     if isinstance(value, str):
         return StringImm(value)
     if _is_number(value):
@@ -171,7 +174,7 @@ def promote(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
     A Python float beside a float expression takes that expression's type. Otherwise: wider of two
     floats, float over integer, wider of two integers, unsigned over signed of the same width.
     """
-    x, y = _convert_pair(a, b)
+    x, y = (a, b) if isinstance(a, PrimExpr) and isinstance(b, PrimExpr) else _convert_pair(a, b)
     if x.dtype is y.dtype:
         return x, y
     x, y = match_lanes(x, y)

@@ -591,8 +591,8 @@ class Range(Node):
         """The range that starts at `min_value` and has `extent` values."""
         self = object.__new__(Range)
         put = object.__setattr__
-        put(self, "min", operate("convert", min_value))
-        put(self, "extent", operate("convert", extent))
+        put(self, "min", min_value if isinstance(min_value, PrimExpr) else operate("convert", min_value))
+        put(self, "extent", extent if isinstance(extent, PrimExpr) else operate("convert", extent))
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -7,7 +7,9 @@ walked with an explicit stack, so very deep ones are no problem.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, ClassVar, Final, TypeVar
 
 from tscript.ir import buffer as _buffer
@@ -59,29 +61,66 @@ class _FieldTable(dict[type[Node], tuple[str, ...]]):
 _FIELDS: Final = _FieldTable({cls: _walked_fields(cls) for cls in NODE_CLASSES.values()})
 
 
-def children(node: Node) -> Iterator[Node]:
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """How to get at what is below a node: `get` gives the values of the fields that may hold nodes.
+
+    `is_plain`: each of these is one node, and `holds_exprs`: one expression, and nothing is bound.
+    """
+
+    get: Callable[[Any], tuple[Any, ...]]
+    is_plain: bool
+    holds_exprs: bool
+
+
+class _WalkTable(dict[type[Node], _Walk]):
+    """By class, as `_FieldTable`."""
+
+    def __missing__(self, cls: type[Node]) -> _Walk:
+        kinds = {f: str(cls._field_info[f][0]) for f in _FIELDS[cls]}  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
+        fields = [f for f, kind in kinds.items() if kind not in ("int", "float", "str")]
+        if issubclass(cls, Buffer):
+            fields = []
+        plain = all(kinds[f] in _ONE_NODE for f in fields)
+        exprs = plain and cls not in DEFINITIONS and all(kinds[f] == "PrimExpr" for f in fields)
+        return self.setdefault(cls, _Walk(_getter(fields), plain, exprs))
+
+
+_ONE_NODE: Final = frozenset({"PrimExpr", "Stmt", "Buffer", "Block", "BufferRegion"})
+
+
+def _getter(fields: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+    if not fields:
+        return lambda _: ()
+    get = attrgetter(*fields)
+    return get if len(fields) > 1 else lambda node: (get(node),)
+
+
+_WALKS: Final = _WalkTable()
+
+
+def children(node: Node) -> Sequence[Node]:
     """Nodes directly below `node`, in order of evaluation as the fields list them.
 
     What the shapes of buffers hold is not among them.
     """
-    if isinstance(node, Buffer):
-        return
-    for f in _FIELDS[type(node)]:
-        yield from _nodes_in(getattr(node, f))
+    walk = _WALKS[node.__class__]
+    values = walk.get(node)
+    if walk.is_plain:
+        return values
+    found: list[Node] = []
+    _add_nodes(values, found)
+    return found
 
 
-def _nodes_in(value: Any) -> Iterator[Node]:
-    if isinstance(value, Node):
-        yield value
-    elif type(value) is tuple:
-        for v in value:  # pyright: ignore[reportUnknownVariableType]
-            if isinstance(v, Node):
-                yield v
-            elif type(v) in (tuple, FrozenDict):  # pyright: ignore[reportUnknownArgumentType]
-                yield from _nodes_in(v)
-    elif type(value) is FrozenDict:
-        for v in value.values():
-            yield from _nodes_in(v)
+def _add_nodes(values: Iterable[Any], found: list[Node]) -> None:
+    for v in values:
+        if isinstance(v, Node):
+            found.append(v)
+        elif v.__class__ is tuple:
+            _add_nodes(v, found)
+        elif v.__class__ is FrozenDict:
+            _add_nodes(v.values(), found)
 
 
 def post_order_visit(node: Node, fvisit: Callable[[Any], None]) -> None:
@@ -95,7 +134,7 @@ def post_order_visit(node: Node, fvisit: Callable[[Any], None]) -> None:
         elif n not in seen:
             seen.add(n)
             stack.append((n, True))
-            stack.extend((c, False) for c in reversed(list(children(n))))
+            stack.extend((c, False) for c in reversed(children(n)))
 
 
 def pre_order_visit(node: Node, fvisit: Callable[[Any], bool]) -> None:
@@ -104,7 +143,7 @@ def pre_order_visit(node: Node, fvisit: Callable[[Any], bool]) -> None:
     while stack:
         n = stack.pop()
         if fvisit(n):
-            stack.extend(reversed(list(children(n))))
+            stack.extend(reversed(children(n)))
 
 
 def _handlers(cls: type, prefix: str) -> dict[type[Node], Callable[..., Any]]:
@@ -146,7 +185,7 @@ class Visitor:
             if handler is not None:
                 handler(self, n)
             else:
-                stack.extend(reversed(list(children(n))))
+                stack.extend(reversed(children(n)))
 
     def visit_children(self, node: Node) -> None:
         """Visit what is directly below `node`, in order."""
@@ -276,11 +315,18 @@ class Rewriter:
             elif ready:
                 memo[e] = self._leave(self._rebuild(e, memo))
             else:
-                stack.append((e, True))
-                stack.extend((c, False) for c in children(e) if isinstance(c, PrimExpr) and c not in memo)
+                below = [c for c in children(e) if isinstance(c, PrimExpr) and c not in memo]
+                if below:
+                    stack.append((e, True))
+                    stack.extend((c, False) for c in below)
+                else:
+                    memo[e] = self._leave(self._rebuild(e, memo))
         return memo[root]
 
     def _rebuild(self, e: PrimExpr, memo: dict[PrimExpr, PrimExpr]) -> PrimExpr:
+        walk = _WALKS[e.__class__]
+        if walk.holds_exprs and all(memo[c] is c for c in walk.get(e)):
+            return e
         changes: dict[str, Any] = {}
         for f in DEFINITIONS.get(type(e), ()):
             old = getattr(e, f)

@@ -5,6 +5,8 @@ Only signed index arithmetic is treated so: it is assumed not to overflow (see t
 
 from __future__ import annotations
 
+from typing import Final
+
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import Add, Cast, IntImm, Mul, PrimExpr, Sub
 
@@ -14,11 +16,18 @@ LinearForm = tuple[dict[PrimExpr, int], int]
 
 def linear_form(expr: PrimExpr) -> LinearForm:
     """Split `expr` into terms that are no sums or constant multiples themselves, and a constant."""
-    known: dict[PrimExpr, LinearForm] = {}
-    for e in _shared_sums(expr):
-        known[e] = _expanded(e, known)
-    terms, constant = _expanded(expr, known)
-    return {t: c for t, c in terms.items() if c != 0}, constant
+    if isinstance(expr, IntImm):
+        return {}, expr.value
+    if not isinstance(expr, (Add, Sub, Mul)):
+        return {expr: 1}, 0
+    found = _expanded(expr, {}, _FEW)
+    if found is None:
+        known: dict[PrimExpr, LinearForm] = {}
+        for e in _shared_sums(expr):
+            known[e] = _expanded(e, known) or _NOTHING
+        found = _expanded(expr, known) or _NOTHING
+    terms, constant = found
+    return (terms if all(terms.values()) else {t: c for t, c in terms.items() if c}), constant
 
 
 def _summands(e: PrimExpr, scale: int) -> list[tuple[PrimExpr, int]] | None:
@@ -53,12 +62,21 @@ def _shared_sums(expr: PrimExpr) -> list[PrimExpr]:
     return [e for e in finished if e in shared] if shared else []
 
 
-def _expanded(expr: PrimExpr, known: dict[PrimExpr, LinearForm]) -> LinearForm:
+_FEW: Final = 64
+_NOTHING: Final[LinearForm] = ({}, 0)
+
+
+def _expanded(expr: PrimExpr, known: dict[PrimExpr, LinearForm], most: int | None = None) -> LinearForm | None:
+    """The form of a sum, some parts of which are `known`; None where that takes more than `most` steps."""
     terms: dict[PrimExpr, int] = {}
     constant = 0
     stack: list[tuple[PrimExpr, int]] = [(expr, 1)]
     while stack:
         e, scale = stack.pop()
+        if most is not None:
+            if most == 0:
+                return None
+            most -= 1
         if isinstance(e, IntImm):
             constant += scale * e.value
         elif e in known:

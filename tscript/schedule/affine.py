@@ -49,10 +49,9 @@ def find_digits(expr: PrimExpr, domain: Mapping[Var, Range], as_set: bool = Fals
         # Most bindings are just a loop variable.
         start, count = known
         return DigitString(start, ((Digit(expr, 1, count.value), 1),) if count.value != 1 else (), count, 1)
-    bounds = range_bounds(domain)
     terms, constant = linear_form(expr)
     if not all(isinstance(t, Var) or _divides_variable(t) for t in terms):
-        expr = simplify(expr, bounds)
+        expr = simplify(expr, range_bounds(domain))
         terms, constant = linear_form(expr)
     base: PrimExpr = IntImm(expr.dtype, constant)
     digits: list[tuple[Digit, int]] = []
@@ -67,7 +66,7 @@ def find_digits(expr: PrimExpr, domain: Mapping[Var, Range], as_set: bool = Fals
             start = domain[term].min
             if mentions(start, domain) or mentions(domain[term].extent, domain):
                 return None
-            base = base + start * factor
+            base = base if _is_zero(start) else base + start * factor
             extent = domain[term].extent
             if _extent(domain[term]) is None:
                 if whole is not None:
@@ -88,7 +87,7 @@ def find_digits(expr: PrimExpr, domain: Mapping[Var, Range], as_set: bool = Fals
         if s != reach:
             return None
         reach = s * d.extent
-    base = simplify(base, bounds)
+    base = base if isinstance(base, IntImm) else simplify(base, range_bounds(domain))
     if whole is None:
         return DigitString(base, tuple(digits), IntImm(expr.dtype, reach // scale), scale)
     # A variable of unknown extent can only stand above the others.

@@ -12,7 +12,7 @@ from tscript.ir.functor import Rewriter
 from tscript.ir.stmt import Block, BlockRealize, For, Stmt
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import loop_ranges
+from tscript.schedule.symbols import loop_ranges, variables_in
 
 Ranges = Mapping[Var, Range]
 TRUE = IntImm(BOOL, 1)
@@ -167,6 +167,8 @@ class _Rebind(Rewriter):
 
     def rewrite_Block(self, node: Block) -> Stmt:
         """The block, noted where it changes."""
+        if self.inside and variables_in(node).isdisjoint(self.variables):
+            return node
         new = self.rewrite_children(node)
         if new is not node:
             self.block_reuse[node] = new

@@ -38,6 +38,9 @@ def relaxed_intervals(domain: Mapping[Var, Range], bounds: Mapping[Var, Bound]) 
     relaxed: dict[Var, Interval] = {}
     domains = Domains(relaxed, bounds)
     for var, r in domain.items():
+        if _is_zero(r.min) and isinstance(r.extent, IntImm) and r.extent.value > 0:
+            relaxed[var] = Interval(r.min, IntImm(r.min.dtype, r.extent.value - 1))
+            continue
         low = eval_interval(r.min, domains)
         high = eval_interval(simplify(r.min + r.extent - 1), domains)
         if low is not None and high is not None:
@@ -45,16 +48,35 @@ def relaxed_intervals(domain: Mapping[Var, Range], bounds: Mapping[Var, Bound]) 
     return relaxed
 
 
+class Relaxation:
+    """What ranges run over while variables run over `domain` (outer ones first); `bounds` are of all others.
+
+    For several ranges over one domain, which is worked out once.
+    """
+
+    def __init__(self, domain: Mapping[Var, Range], bounds: Mapping[Var, Bound]) -> None:
+        self.domain = domain
+        self.bounds = bounds
+        relaxed = relaxed_intervals(domain, bounds)
+        self._unknown = {v: None for v in domain if v not in relaxed}
+        self._domains = Domains(relaxed, bounds)
+        self._all: dict[Var, Bound] | None = None
+
+    def of(self, r: Range) -> Interval | None:
+        """All values of a range; None where nothing is known."""
+        if self._unknown and (mentions(r.min, self._unknown) or mentions(r.extent, self._unknown)):
+            return None
+        if self._all is None:
+            self._all = {**self.bounds, **range_bounds(self.domain)}
+        start = simplify(r.min, self._all) if not isinstance(r.min, Var) else r.min
+        low = eval_interval(start, self._domains)
+        high = low if _is_one(r.extent) else eval_interval(simplify(r.min + r.extent - 1, self.bounds), self._domains)
+        return None if low is None or high is None else Interval(low.low, high.high)
+
+
 def relax_range(r: Range, domain: Mapping[Var, Range], bounds: Mapping[Var, Bound]) -> Interval | None:
     """All values of a range while variables run over `domain`; None where nothing is known."""
-    relaxed = relaxed_intervals(domain, bounds)
-    if any(v in domain and v not in relaxed for v in variables(r.min, r.extent)):
-        return None
-    domains = Domains(relaxed, bounds)
-    start = simplify(r.min, {**bounds, **range_bounds(domain)}) if not isinstance(r.min, Var) else r.min
-    low = eval_interval(start, domains)
-    high = low if _is_one(r.extent) else eval_interval(simplify(r.min + r.extent - 1, bounds), domains)
-    return None if low is None or high is None else Interval(low.low, high.high)
+    return Relaxation(domain, bounds).of(r)
 
 
 def bound_region(realize: BlockRealize, region: BufferRegion) -> list[Range]:
@@ -102,7 +124,6 @@ def _covered(state: ScheduleState, root: StmtSRef, block: StmtSRef) -> bool:
 def _is_covered(state: ScheduleState, block: StmtSRef, region: BufferRegion, producers: list[StmtSRef]) -> bool:
     top = state.common_ancestor([block, *producers])
     bounds = outer_bounds(state, block)
-    wanted = _wanted(state, block, region, top, bounds)
     facts = conjuncts(state.realize_of(block).predicate)
     written: list[WrittenBox] = []
     for p in producers:
@@ -112,7 +133,12 @@ def _is_covered(state: ScheduleState, block: StmtSRef, region: BufferRegion, pro
                 box = written_box(state.realize_of(p), w, relaxed_loops(state, p, top, w.buffer), bounds)
                 if box is not None and all(proves(c, bounds, facts) for c in box.conditions):
                     written.append(box)
-    return any(_holds(box, wanted, bounds) for box in _with_unions(written, bounds))
+    boxes = _with_unions(written, bounds)
+    everything = _whole(region.buffer)
+    if any(_holds(box, everything, bounds) for box in boxes):
+        return True
+    wanted = _wanted(state, block, region, top, bounds)
+    return any(_holds(box, wanted, bounds) for box in boxes)
 
 
 def relaxed_loops(state: ScheduleState, block: StmtSRef, top: StmtSRef, buffer: Buffer) -> dict[Var, Range]:
@@ -144,6 +170,10 @@ class _Wanted:
     highs: list[list[PrimExpr]]
 
 
+def _whole(buffer: Buffer) -> _Wanted:
+    return _Wanted([[IntImm(s.dtype, 0)] for s in buffer.shape], [[simplify(s - 1)] for s in buffer.shape])
+
+
 def _wanted(
     state: ScheduleState, block: StmtSRef, region: BufferRegion, top: StmtSRef, bounds: Mapping[Var, Bound]
 ) -> _Wanted:
@@ -152,10 +182,11 @@ def _wanted(
     axes = axis_ranges(block.block)
     limits = [g for g in map(gap_of, conjuncts(realize.predicate)) if g is not None]
     wanted = _Wanted([], [])
+    by_loops, by_axes = Relaxation(domain, bounds), Relaxation(axes, {})
     for size, own, r in zip(region.buffer.shape, region.region, bound_region(realize, region), strict=True):
         lows: list[PrimExpr] = [IntImm(size.dtype, 0)]
         highs: list[PrimExpr] = [simplify(size - 1)]
-        for found in (relax_range(r, domain, bounds), relax_range(own, axes, {})):
+        for found in (by_loops.of(r), by_axes.of(own)):
             if found is not None:
                 lows.append(found.low)
                 highs.append(found.high)
@@ -319,3 +350,7 @@ def _same(a: list[PrimExpr], b: list[PrimExpr]) -> bool:
 
 def _is_one(e: PrimExpr) -> bool:
     return isinstance(e, IntImm) and e.value == 1
+
+
+def _is_zero(e: PrimExpr) -> bool:
+    return isinstance(e, IntImm) and e.value == 0

@@ -19,7 +19,7 @@ from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.linear import linear_form
 from tscript.ir.stmt import BufferRegion
 from tscript.schedule.affine import DigitString, are_independent, find_digits
-from tscript.schedule.coverage import bound_region, relax_range, relaxed_loops
+from tscript.schedule.coverage import Relaxation, bound_region, relaxed_loops
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
 from tscript.schedule.symbols import loop_ranges, mentions, no_less, variables
@@ -51,7 +51,8 @@ def touched(
             if region.buffer not in buffers:
                 continue
             domain = relaxed_loops(state, block, loop, region.buffer) if by_all_threads else loop_ranges(below)
-            box: Box = [relax_range(r, domain, bounds) for r in bound_region(realize, region)]
+            relaxation = Relaxation(domain, bounds)
+            box: Box = [relaxation.of(r) for r in bound_region(realize, region)]
             known = result.get(region.buffer)
             result[region.buffer] = box if known is None else _join(known, box, bounds)
     return result

@@ -15,7 +15,7 @@ from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For,
 from tscript.schedule.buffers import accessed, buffer_index, cache_of, require_storage_scope
 from tscript.schedule.checks import require_scope_root, writers_of
 from tscript.schedule.core import ScheduleCore
-from tscript.schedule.coverage import bound_region, relax_range, relaxed_loops, written_box
+from tscript.schedule.coverage import Relaxation, bound_region, relaxed_loops, written_box
 from tscript.schedule.errors import refuse
 from tscript.schedule.rewrite import BlockReuse, ReplaceBuffers, path_to, replace_stmts
 from tscript.schedule.rv import BlockRV
@@ -136,8 +136,9 @@ def written_region(
         return region_of_ends(buffer, box.lows, box.highs, conditions, exact, bounds)
     lows: list[list[PrimExpr]] = []
     highs: list[list[PrimExpr]] = []
+    relaxation = Relaxation(domain, bounds)
     for size, r in zip(buffer.shape, bound_region(realize, region), strict=True):
-        found = relax_range(r, domain, bounds)
+        found = relaxation.of(r)
         if found is None or not (not mentions(found.low, hidden) and not mentions(found.high, hidden)):
             lows.append([_zero(size)])
             highs.append([simplify(size - 1)])
@@ -225,6 +226,10 @@ def _stores_in(stmt: Stmt, region: BufferRegion, domain: dict[Var, Range]) -> li
     if isinstance(stmt, BufferStore):
         if stmt.buffer is not region.buffer:
             return []
+        if stmt.predicate is None and all(
+            i is r.min and make.is_const_int(r.extent, 1) for i, r in zip(stmt.indices, region.region, strict=True)
+        ):
+            return [True]
         point = BufferRegion(stmt.buffer, tuple(Range.from_min_extent(i, _one(i)) for i in stmt.indices))
         realize = BlockRealize((), IntImm(BOOL, 1), Block((), (), (point,), "", stmt))
         return [stmt.predicate is None and _covers(realize, point, region, domain)]
