@@ -88,7 +88,7 @@ def position(move: Move, index: int) -> int:
     """
     body = move.loop.loop.body
     parts = body.seq if isinstance(body, SeqStmt) else (body,)
-    places = [dict.fromkeys(_blocks_in(move.state, p)) for p in parts]
+    places = [dict.fromkeys(blocks_in(move.state, p)) for p in parts]
     first = max((i + 1 for i, p in enumerate(places) if any(b in p for b in move.before)), default=0)
     last = min((i for i, p in enumerate(places) if any(b in p for b in move.after)), default=len(parts))
     if first > last:
@@ -106,7 +106,7 @@ def position(move: Move, index: int) -> int:
     return index
 
 
-def _blocks_in(state: ScheduleState, stmt: Stmt) -> list[StmtSRef]:
+def blocks_in(state: ScheduleState, stmt: Stmt) -> list[StmtSRef]:
     """The child blocks of the scope that stand in one statement of a loop's body."""
     found: list[StmtSRef] = []
     stack = [stmt]
@@ -224,6 +224,6 @@ def require_sources_ready(move: Move, solution: Mapping[Var, Interval], sources:
 
 
 __all__ = [
-    "Move", "domain_interval", "inner_bounds", "moves_apart", "place", "position", "prepare",
+    "Move", "blocks_in", "domain_interval", "inner_bounds", "moves_apart", "place", "position", "prepare",
     "require_droppable_predicate", "require_sources_ready", "solve", "wanted_regions",
 ]  # fmt: skip

@@ -29,6 +29,7 @@ from tscript.schedule.primitives import loop_partition as loop_partition_
 from tscript.schedule.primitives import merge as merge_
 from tscript.schedule.primitives import parallel as parallel_
 from tscript.schedule.primitives import queries, sampling
+from tscript.schedule.primitives import read_at as read_at_
 from tscript.schedule.primitives import reorder as reorder_
 from tscript.schedule.primitives import reorder_block_iter_var as reorder_block_iter_var_
 from tscript.schedule.primitives import reverse_compute_at as reverse_compute_at_
@@ -40,6 +41,7 @@ from tscript.schedule.primitives import split as split_
 from tscript.schedule.primitives import storage_align as storage_align_
 from tscript.schedule.primitives import unroll as unroll_
 from tscript.schedule.primitives import vectorize as vectorize_
+from tscript.schedule.primitives import write_at as write_at_
 from tscript.schedule.rv import RV, BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
 
@@ -191,6 +193,8 @@ class Schedule(ScheduleCore):
     cache_write = cache_write_.cache_write
     cache_index = cache_index_.cache_index
     cache_inplace = cache_inplace_.cache_inplace
+    read_at = read_at_.read_at
+    write_at = write_at_.write_at
     set_scope = set_scope_.set_scope
     storage_align = storage_align_.storage_align
     blockize = blockize_.blockize

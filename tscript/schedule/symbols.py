@@ -8,10 +8,10 @@ from weakref import WeakKeyDictionary
 from tscript.arith import Bound, const_bound, simplify
 from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
-from tscript.ir.expr import GE, GT, LE, LT, And, BufferLoad, Call, IntImm, IterVar, Op, PrimExpr, Range, Var
+from tscript.ir.expr import GE, GT, LE, LT, And, BufferLoad, Call, IntImm, IterVar, Let, Op, PrimExpr, Range, Var
 from tscript.ir.functor import children, pre_order_visit
 from tscript.ir.linear import LinearForm, difference
-from tscript.ir.stmt import Block, BlockRealize, For
+from tscript.ir.stmt import Allocate, AllocateConst, Block, BlockRealize, For, LetStmt, Stmt
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
 
@@ -80,6 +80,23 @@ def reads_memory(e: PrimExpr) -> bool:
         return not found
 
     pre_order_visit(e, look)
+    return found
+
+
+def bound_inside(stmt: Stmt | Block) -> dict[Var, None]:
+    """The variables that loops, bindings, allocations and axes inside a statement define."""
+    found: dict[Var, None] = {}
+
+    def look(n: object) -> bool:
+        if isinstance(n, For):
+            found[n.loop_var] = None
+        elif isinstance(n, (LetStmt, Let, IterVar)):
+            found[n.var] = None
+        elif isinstance(n, (Allocate, AllocateConst)):
+            found[n.buffer_var] = None
+        return True
+
+    pre_order_visit(stmt, look)
     return found
 
 

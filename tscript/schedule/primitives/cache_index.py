@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from tscript.arith import Bound, const_bound
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
-from tscript.ir import stmt as st
 from tscript.ir.buffer import Buffer, decl_buffer
 from tscript.ir.expr import BufferLoad, Call, IntImm, IterVar, Op, PointerType, PrimExpr, Range, Var
 from tscript.ir.functor import Rewriter, Visitor, children, pre_order_visit, substitute
@@ -26,7 +25,16 @@ from tscript.schedule.rv import BlockRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.staging import Location, with_stage
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import axis_ranges, conjuncts, loop_range, mentions, proves, range_bounds, variables
+from tscript.schedule.symbols import (
+    axis_ranges,
+    bound_inside,
+    conjuncts,
+    loop_range,
+    mentions,
+    proves,
+    range_bounds,
+    variables,
+)
 
 _KIND = InstructionKind("CacheIndex", "cache_index", (block(), attr("storage_scope"), attr("cse_thresh")), Outputs.LIST)
 
@@ -118,7 +126,7 @@ class _Subscripts(Visitor):
         block = target.block
         self.axes = {axis.var: axis for axis in block.iter_vars}
         self.bounds: dict[Var, Bound] = range_bounds(axis_ranges(block))
-        self.hidden = _hidden(state, root)
+        self.hidden = {v: None for v in _hidden(state, root) if v not in self.axes}
         values = zip(block.iter_vars, state.realize_of(target).iter_values, strict=True)
         loops = {r.loop.loop_var: None for r in state.loops_of(target)}
         # What an axis is bound to is computed again outside: it must not need what is known only there.
@@ -170,7 +178,7 @@ class _Subscripts(Visitor):
 
 
 def _hidden(state: ScheduleState, root: StmtSRef) -> dict[Var, None]:
-    """The variables of loops, axes and bindings inside a scope, and of the loops around it."""
+    """What a scope defines inside of itself, and the variables of the loops around it."""
     found: dict[Var, None] = {}
     at = root.parent
     while at is not None:
@@ -178,20 +186,7 @@ def _hidden(state: ScheduleState, root: StmtSRef) -> dict[Var, None]:
             found[at.stmt.loop_var] = None
         at = at.parent
 
-    def look(node: object) -> bool:
-        if isinstance(node, For):
-            found[node.loop_var] = None
-        elif isinstance(node, (st.LetStmt, ex.Let)):
-            found[node.var] = None
-        elif isinstance(node, (st.Allocate, st.AllocateConst)):
-            found[node.buffer_var] = None
-        return True
-
-    pre_order_visit(root.block.body, look)
-    for below in state.blocks_below(root):
-        if below.block.init is not None:
-            pre_order_visit(below.block.init, look)
-    return found
+    return found | bound_inside(root.block.body)
 
 
 def _dom_uses(axis: IterVar, hidden: Mapping[Var, None]) -> bool:
