@@ -17,37 +17,14 @@ import math
 from collections.abc import Iterable
 
 from tscript.arith.context import Context
-from tscript.arith.forms import content, form_of, from_form, plus
+from tscript.arith.forms import Split, content, form_of, from_form, plus, positive_constant, split_of
+from tscript.arith.polynomial import expanded
 from tscript.ir import construct as make
 from tscript.ir.dtype import DataType, int_range
-from tscript.ir.expr import FloorDiv, FloorMod, IntImm, PrimExpr
+from tscript.ir.expr import FloorDiv, IntImm, Mul, PrimExpr
 from tscript.ir.linear import LinearForm
 
-Split = tuple[PrimExpr, int, int | None]
-"""`source % upper // lower`."""
 NOTHING: LinearForm = ({}, 0)
-
-
-def positive_constant(e: PrimExpr) -> int | None:
-    """The value of a constant above zero."""
-    return e.value if isinstance(e, IntImm) and e.value > 0 else None
-
-
-def split_of(e: PrimExpr) -> Split | None:
-    """`e` as a quotient, a remainder, or a quotient of a remainder, by constants that fit together."""
-    if isinstance(e, FloorMod):
-        upper = positive_constant(e.b)
-        return None if upper is None else (e.a, 1, upper)
-    if isinstance(e, FloorDiv):
-        lower = positive_constant(e.b)
-        if lower is None:
-            return None
-        if isinstance(e.a, FloorMod):
-            upper = positive_constant(e.a.b)
-            if upper is not None and upper % lower == 0:
-                return e.a.a, lower, upper
-        return e.a, lower, None
-    return None
 
 
 def split_expr(source: PrimExpr, lower: int, upper: int | None) -> PrimExpr:
@@ -132,9 +109,14 @@ def _with_source(form: LinearForm, t: PrimExpr, k: int, s: Split) -> LinearForm 
 
 
 def canonical_sum(form: LinearForm, dtype: DataType) -> PrimExpr | None:
-    """The sum in normal form."""
+    """The sum in normal form. Products of sums are multiplied out where that leaves fewer terms."""
+    merged = merge_splits(form)
+    if len(merged[0]) > 1 and any(isinstance(t, Mul) for t in merged[0]):
+        smaller = expanded(merged)
+        if len(smaller[0]) < len(merged[0]):
+            merged = merge_splits(smaller)
     try:
-        return from_form(merge_splits(form), dtype)
+        return from_form(merged, dtype)
     except ValueError:
         return None
 

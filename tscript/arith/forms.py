@@ -1,7 +1,8 @@
 """Integer linear forms: arithmetic on them, and the normal form in which sums are written.
 
-The normal form of a sum has its terms by falling factor (ties as written), so that positive ones come first,
-then a positive constant, then what is taken off, a negative constant last.
+The normal form of a sum has its terms by falling factor, so that positive ones come first, then a positive constant,
+then what is taken off, a negative constant last. Of terms with one factor, quotients by constants come first, those of
+larger divisors before others, and remainders last, those of smaller divisors after others; ties stay as written.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from operator import itemgetter
+from typing import Final
 
 from tscript.ir.base import Node
 from tscript.ir.dtype import DataType
-from tscript.ir.expr import Add, IntImm, Mul, PrimExpr, Sub, Var
+from tscript.ir.expr import Add, Div, FloorDiv, FloorMod, IntImm, Mod, Mul, PrimExpr, Sub, Var
 from tscript.ir.functor import children
 from tscript.ir.linear import LinearForm, from_linear, linear_form
 
@@ -106,11 +109,55 @@ def content(a: LinearForm) -> int:
     return math.gcd(*a[0].values())
 
 
+def positive_constant(e: PrimExpr) -> int | None:
+    """The value of a constant above zero."""
+    return e.value if isinstance(e, IntImm) and e.value > 0 else None
+
+
+Split = tuple[PrimExpr, int, int | None]
+"""`source % upper // lower`."""
+
+
+def split_of(e: PrimExpr) -> Split | None:
+    """`e` as a quotient, a remainder, or a quotient of a remainder, by constants that fit together."""
+    if isinstance(e, FloorMod):
+        upper = positive_constant(e.b)
+        return None if upper is None else (e.a, 1, upper)
+    if isinstance(e, FloorDiv):
+        lower = positive_constant(e.b)
+        if lower is None:
+            return None
+        if isinstance(e.a, FloorMod):
+            upper = positive_constant(e.a.b)
+            if upper is not None and upper % lower == 0:
+                return e.a.a, lower, upper
+        return e.a, lower, None
+    return None
+
+
+_UNLIMITED: Final = float("inf")
+
+
+def _rank(t: PrimExpr, factor: int) -> tuple[int, int, int | float, bool]:
+    """Where a term stands in a sum: low ranks come first."""
+    if isinstance(t, (Div, Mod)):
+        by = positive_constant(t.b)
+        if by is None:
+            return -factor, -1, -_UNLIMITED, False
+        return (-factor, -by, -_UNLIMITED, True) if isinstance(t, Div) else (-factor, -1, -by, True)
+    split = split_of(t)
+    if split is None:
+        return -factor, -1, -_UNLIMITED, False
+    _, lower, upper = split
+    return -factor, -lower, -_UNLIMITED if upper is None else -upper, False
+
+
 def from_form(form: LinearForm, dtype: DataType) -> PrimExpr:
     """The sum in normal form. Raises ValueError where a constant does not fit in `dtype`."""
     terms, constant = form
     if len(terms) > 1:
-        factors = list(terms.values())
-        if any(a < b for a, b in pairwise(factors)):
-            terms = dict(sorted(terms.items(), key=lambda item: -item[1]))
+        ranks = [_rank(t, c) for t, c in terms.items()]
+        if any(a > b for a, b in pairwise(ranks)):
+            order = sorted(zip(ranks, terms.items(), strict=True), key=itemgetter(0))
+            terms = dict(item for _, item in order)
     return from_linear((terms, constant), dtype)

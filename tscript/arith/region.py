@@ -22,6 +22,7 @@ def estimate_region_strict_bound(
     """The set each dimension touches, where the dimensions together touch exactly the product of the sets.
 
     None where that cannot be shown: the indices are no independent affine map, or leave gaps.
+    Parts of the predicate that name no variable of `var_dom` are taken to hold, extents of the region to be positive.
 
     >>> i = Var("i")
     >>> estimate_region_strict_bound([Range.from_min_extent(i * 4, 4)], {i: Range(0, 8)})
