@@ -56,6 +56,12 @@ class RandomSteps:
         block = self.block(sch)
         return block if self.rng.random() < 0.7 else sch.block(block).block.name_hint
 
+    def reduction(self, sch: Schedule) -> BlockRV:
+        """Some block with an init; where there is none, any block."""
+        _, root = sch.function_root(None)
+        sums = [b for b in sch.state.blocks_below(root) if b.block.init is not None]
+        return sch.get_block(self.rng.choice(sums).block.name_hint) if sums else self.block(sch)
+
     def loops(self, sch: Schedule) -> list[LoopRV]:
         """The loops around some block."""
         return sch.get_loops(self.block(sch))
@@ -132,6 +138,11 @@ def _decompose_reduction(sch: Schedule, r: RandomSteps) -> None:
     sch.decompose_reduction(block, r.rng.choice(loops) if loops else r.loop(sch))
 
 
+def _rfactor(sch: Schedule, r: RandomSteps) -> None:
+    loops = sch.get_loops(r.reduction(sch))
+    sch.rfactor(r.rng.choice(loops) if loops else r.loop(sch), r.rng.choice([0, 0, -1, 1]))
+
+
 def _index(r: RandomSteps) -> int:
     return r.rng.choice([0, 0, 0, 1])
 
@@ -202,6 +213,7 @@ _STEPS: list[tuple[str, Step]] = [
     *[("compute_at", _compute_at)] * 5,
     *[("reverse_compute_at", _reverse_compute_at)] * 5,
     *[("decompose_reduction", _decompose_reduction)] * 3,
+    *[("rfactor", _rfactor)] * 2,
     *[("cache_read", _cache_read)] * 2,
     *[("cache_write", _cache_write)] * 2,
     *[("compute_inline", _inline("compute_inline"))] * 2,

@@ -357,7 +357,9 @@ def _final(plan: _Plan) -> tuple[tuple[PrimExpr, ...], Block]:
         annotations=stmt.annotations,
     )
     reads, writes = detect_regions(made)
-    return tuple(values), made.replace(reads=reads, writes=writes)
+    first = [_point(p, plan.at_partial(sums.position, factor)) for p in plan.partials]
+    more = [r for r in reads if r.buffer not in dict.fromkeys(plan.partials)]
+    return tuple(values), made.replace(reads=(*first, *more), writes=writes)
 
 
 def _point(buffer: Buffer, position: Sequence[PrimExpr]) -> BufferRegion:
