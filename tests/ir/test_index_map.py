@@ -183,8 +183,14 @@ def test_equivalence_sees_through_names_order_and_grouping() -> None:
 def test_wrong_indices_and_results_are_refused() -> None:
     with pytest.raises(TypeError, match="integer variables"):
         IndexMap((Var("f", "float32"),), ())
-    with pytest.raises(TypeError, match="integer expressions"):
-        IndexMap.from_func(lambda i: [i.astype("float32")])
+    with pytest.raises(TypeError, match="results of an index map are expressions"):
+        IndexMap((Var("i"),), ("i",))  # pyright: ignore[reportArgumentType]
+
+
+def test_a_result_that_is_no_integer_has_no_bound() -> None:
+    made = IndexMap.from_func(lambda i: [i.astype("float32")])
+    with pytest.raises(ValueError, match="no bound can be found"):
+        made.map_shape([4])
 
 
 def test_substitution_works_inside_a_map() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,6 +31,34 @@ Steps = Callable[[Schedule], Any]
 Program = PrimFunc | IRModule
 
 
+@dataclass
+class Packed:
+    """Another layout of a parameter: where each element lies, and what padding holds (a number, or a function of the
+    indices), before and after; anything, where that is None.
+    """
+
+    layout: Callable[..., Any]
+    padding: Any = None
+
+    def pack(self, array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+        """The array in the new layout."""
+        padding = self.padding(*np.indices(shape)) if callable(self.padding) else self.padding
+        made = np.full(shape, 77 if padding is None else padding, dtype=array.dtype)
+        made[self._places(array.shape)] = array
+        return made
+
+    def unpack(self, array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+        """The array in the old layout, after a look at the padding."""
+        places = self._places(shape)
+        found = array[places]
+        if self.padding is not None:
+            np.testing.assert_array_equal(self.pack(found, array.shape), array, "padding")
+        return found
+
+    def _places(self, shape: Sequence[int]) -> tuple[np.ndarray, ...]:
+        return tuple(np.broadcast_to(k, shape) for k in self.layout(*np.indices(shape)))
+
+
 def check_schedule(
     func: Program,
     steps: Steps,
@@ -39,12 +68,13 @@ def check_schedule(
     run: bool = True,
     native: bool = True,
     exact: bool = True,
+    packed: Mapping[int, Packed] | None = None,
 ) -> Schedule:
     """Do `steps` on a schedule of `func` and check everything that holds for any schedule; the schedule.
 
     `expected`: the program that results, as text or program. `sizes`: values of symbolic sizes and scalars by
     name (5 for those not given). `run=False` where there is nothing to run, `native=False` where there is no code
-    for it, `exact=False` where rounding differs.
+    for it, `exact=False` where rounding differs. `packed` tells by number which parameters have another layout now.
     """
     before = func.script()
     sch = Schedule(func, seed=7, debug_mask="all")
@@ -67,7 +97,7 @@ def check_schedule(
         check_round_trip(f)
     check_replay(func, sch)
     if run:
-        check_same_results(func, sch.mod, sizes or {}, native=native, exact=exact)
+        check_same_results(func, sch.mod, sizes or {}, native=native, exact=exact, packed=packed)
     return sch
 
 
@@ -97,21 +127,41 @@ def check_replay(func: Program, sch: Schedule) -> None:
 
 
 def check_same_results(
-    before: Program, after: Program, sizes: Mapping[str, int], *, native: bool = True, exact: bool = True
+    before: Program,
+    after: Program,
+    sizes: Mapping[str, int],
+    *,
+    native: bool = True,
+    exact: bool = True,
+    packed: Mapping[int, Packed] | None = None,
 ) -> None:
     """Both programs do the same to the same random arguments, in the interpreter and as native code."""
     old, new = _functions(before), _functions(after)
     assert list(old) == list(new)
     for name, func in old.items():
-        expected, got = arguments_of(func, sizes), arguments_of(func, sizes)
+        expected = arguments_of(func, sizes)
         interp.run(func, *expected)
-        interp.run(new[name], *got)
-        _compare(got, expected, f"{name}, interpreted,", exact)
+        _compare(_ran(func, new[name], sizes, packed, native=False), expected, f"{name}, interpreted,", exact)
         if native:
-            got = arguments_of(func, sizes)
-            main = new[name].with_attr("global_symbol", "main")
-            build(main, target="llvm")["main"](*got)
+            got = _ran(func, new[name], sizes, packed, native=True)
             _compare(got, expected, f"{name}, as native code,", exact)
+
+
+def _ran(
+    old: PrimFunc, new: PrimFunc, sizes: Mapping[str, int], packed: Mapping[int, Packed] | None, *, native: bool
+) -> list[Any]:
+    """What `new` makes of the arguments of `old`, brought into its layouts and back."""
+    got, shapes = arguments_of(old, sizes), [getattr(a, "shape", ()) for a in arguments_of(new, sizes)]
+    before = list(got)
+    for k, p in (packed or {}).items():
+        got[k] = p.pack(got[k], shapes[k])
+    if native:
+        build(new.with_attr("global_symbol", "main"), target="llvm")["main"](*got)
+    else:
+        interp.run(new, *got)
+    for k, p in (packed or {}).items():
+        got[k] = p.unpack(got[k], before[k].shape)
+    return got
 
 
 def _functions(program: Program) -> dict[str, PrimFunc]:

@@ -25,6 +25,12 @@ _BUILD: Final[dict[type[PrimExpr], Callable[[PrimExpr, PrimExpr], PrimExpr]]] = 
     ex.Mod: c.truncmod, ex.Min: c.min_, ex.Max: c.max_, ex.And: c.and_, ex.Or: c.or_,
 }  # fmt: skip
 
+_BITS: Final[dict[str, Callable[[Any, Any], PrimExpr]]] = {
+    "tir.bitwise_and": lambda a, b: a & b, "tir.bitwise_or": lambda a, b: a | b,
+    "tir.bitwise_xor": lambda a, b: a ^ b, "tir.shift_left": lambda a, b: a << b,
+    "tir.shift_right": lambda a, b: a >> b,
+}  # fmt: skip
+
 
 class _Separator:
     """The mark between groups of axes in the result of a mapping function."""
@@ -52,8 +58,9 @@ class IndexMap(Node):
             if not isinstance(v, Var) or not v.dtype.is_integer or v.dtype.lanes != 1:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise TypeError("the initial indices of an index map are integer variables")
         for e in self.final_indices:
-            if not isinstance(e, PrimExpr) or not e.dtype.is_integer:  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise TypeError("the results of an index map are integer expressions")
+            # Maps to indices give integers; the value to pad with, as a function of indices, may be of any type.
+            if not isinstance(e, PrimExpr):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError("the results of an index map are expressions")
 
     @staticmethod
     def from_func(
@@ -250,6 +257,9 @@ def _evaluate(root: PrimExpr, env: dict[Var, PrimExpr]) -> PrimExpr:
             done[e] = build(x, y) if build is not None else c.compare(type(e), x, y)  # pyright: ignore[reportArgumentType]
         elif isinstance(e, ex.Cast):
             done[e] = c.cast(done[e.value], e.dtype)
+        elif isinstance(e, ex.Call) and isinstance(e.op, ex.Op) and e.op.name in _BITS:
+            x, y = e.args
+            done[e] = _BITS[e.op.name](_follow(x, y, done), _follow(y, x, done))
         elif isinstance(e, (ex.Select, ex.Call)):
             done[e] = _rebuilt(e, done)
         else:

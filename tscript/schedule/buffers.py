@@ -63,6 +63,37 @@ def buffer_index(block: Block, buffer: int | str | Buffer, kind: str) -> int:
     return hits[0] if isinstance(buffer, Buffer) else hits[-1]
 
 
+def resolve_access(block: Block, buffer: tuple[str, int] | str | Buffer) -> tuple[str, int]:
+    """The access of a block that ("read", 0), ("write", 1), a name or a buffer means, in the first form.
+
+    A buffer that is both read and written is found among the reads by itself, among the writes by its name.
+    TypeError for what is none of these; refused where the block has no such access, or the name several buffers.
+    """
+    if isinstance(buffer, (tuple, list)):
+        if len(buffer) != 2 or buffer[0] not in ("read", "write"):
+            raise TypeError(f'an access is ("read", index) or ("write", index), not {buffer!r}')
+        if isinstance(buffer[1], bool) or not isinstance(buffer[1], int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"the index of an access is an integer, not {buffer[1]!r}")
+        return buffer[0], buffer_index(block, buffer[1], buffer[0])
+    if not isinstance(buffer, (str, Buffer)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f'a buffer is given by ("read", index), ("write", index), its name or itself, not by {buffer!r}'
+        )
+    all_regions = [
+        *(("read", i, r) for i, r in enumerate(block.reads)),
+        *(("write", i, w) for i, w in enumerate(block.writes)),
+    ]
+    hits = [(k, i, r) for k, i, r in all_regions if r.buffer is buffer or r.buffer.name == buffer]
+    if not hits:
+        known = ", ".join(dict.fromkeys(r.buffer.name for _, _, r in all_regions)) or "none"
+        name = buffer if isinstance(buffer, str) else buffer.name
+        refuse(f"{{0}} neither reads nor writes `{name}`", block, hint=f"it uses {known}")
+    if any(r.buffer is not hits[0][2].buffer for _, _, r in hits):
+        refuse(f"{{0}} has several buffers called {buffer!r}", block, hint='give ("read", index) or ("write", index)')
+    kind, index, _ = hits[0] if isinstance(buffer, Buffer) else hits[-1]
+    return kind, index
+
+
 def accessed(block: Block, index: int, kind: str) -> BufferRegion:
     """The access at a place that `buffer_index` gave."""
     return (block.reads if kind == "read" else block.writes)[index]

@@ -32,6 +32,7 @@ class ScheduleCore:
         self.func_working_on: GlobalVar | None = _focus(mod)
         self.decision: Any = None
         self.recorded: dict[str, Any] = {}
+        self.following: list[tuple[str, dict[str, Any]]] = []
 
     # -- meaning of handles ---------------------------------------------------------------------
 
@@ -149,6 +150,10 @@ class ScheduleCore:
     def record_as(self, **values: Any) -> None:
         """Say how arguments are to be recorded, where they were resolved first."""
         self.recorded.update(values)
+
+    def then(self, method: str, **values: Any) -> None:
+        """Have another step follow this one, recorded as a step of its own."""
+        self.following.append((method, values))
 
 
 def _focus(mod: IRModule) -> GlobalVar | None:

@@ -22,7 +22,9 @@ class Arg:
     """An argument of a primitive, in the order of the printed call.
 
     `keyword`: printed as `name=value`. `is_list`: several inputs printed as one list. `if_empty`: whether an
-    empty list is printed. `is_flag`: a bool, kept as 1 or 0 in JSON.
+    empty list is printed. `is_flag`: a bool, kept as 1 or 0 in JSON. `is_access`: `("read", 0)` or `("write", 0)`,
+    kept as two constants, the index and 0 or 1. `is_saved`: a constant that JSON keeps as the text of a saved program.
+    `is_ranges`: an index map to the two ends of each dimension, printed as pairs.
     """
 
     name: str
@@ -31,6 +33,9 @@ class Arg:
     is_list: bool = False
     if_empty: bool = True
     is_flag: bool = False
+    is_access: bool = False
+    is_saved: bool = False
+    is_ranges: bool = False
 
 
 def block(name: str = "block", keyword: bool = True) -> Arg:
@@ -51,6 +56,11 @@ def attr(name: str) -> Arg:
 def flag(name: str) -> Arg:
     """An argument that is a bool."""
     return Arg(name, is_flag=True)
+
+
+def access(name: str) -> Arg:
+    """An argument that says which access of a block is meant."""
+    return Arg(name, is_access=True)
 
 
 class Outputs(Enum):
@@ -107,7 +117,14 @@ class InstructionKind:
                 inputs.extend(values[a.name])
             else:
                 inputs.append(values[a.name])
-        return inputs, [values[a.name] for a in self.attr_args]
+        attrs: list[Any] = []
+        for a in self.attr_args:
+            if a.is_access:
+                kind, index = values[a.name]
+                attrs += [index, _ACCESSES.index(kind)]
+            else:
+                attrs.append(values[a.name])
+        return inputs, attrs
 
     def unpack(self, inputs: Sequence[Any], attrs: Sequence[Any]) -> dict[str, Any]:
         """The arguments, by name, of an instruction with these inputs and attributes. ValueError if they do not fit."""
@@ -125,14 +142,27 @@ class InstructionKind:
                 values[a.name] = []
             else:
                 raise ValueError(f"{self.name} lacks its input `{a.name}`")
-        if rest or len(attrs) != len(self.attr_args):
+        count = sum(2 if a.is_access else 1 for a in self.attr_args)
+        if rest or len(attrs) != count:
             raise ValueError(
-                f"{self.name} takes {len(self.input_args)} inputs and {len(self.attr_args)} attributes, "
+                f"{self.name} takes {len(self.input_args)} inputs and {count} attributes, "
                 f"not {len(inputs)} and {len(attrs)}"
             )
-        for a, v in zip(self.attr_args, attrs, strict=True):
-            values[a.name] = bool(v) if a.is_flag else v
+        given = iter(attrs)
+        for a in self.attr_args:
+            v = next(given)
+            values[a.name] = _access(self.name, v, next(given)) if a.is_access else bool(v) if a.is_flag else v
         return values
+
+
+_ACCESSES = ("read", "write")
+
+
+def _access(kind: str, index: Any, which: Any) -> tuple[str, Any]:
+    """The access that two constants stand for. ValueError where they stand for none."""
+    if which not in (0, 1):
+        raise ValueError(f"an access of {kind} is kept as its index and 0 (read) or 1 (write), not {which!r}")
+    return _ACCESSES[which], index
 
 
 @dataclass(eq=False)

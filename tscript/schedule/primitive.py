@@ -98,7 +98,7 @@ class Primitive(Generic[P, R]):
             error.render_level = sch.error_render_level
 
     def _step(self, sch: ScheduleCore, values: dict[str, Any]) -> Any:
-        sch.decision, sch.recorded = None, {}
+        sch.decision, sch.recorded, sch.following = None, {}, []
         sch.state.step = len(sch.trace.insts) if sch.trace is not None else -1
         variadic = next((p.name for p in self.signature.parameters.values() if p.kind is p.VAR_POSITIONAL), None)
         rest = {k: v for k, v in values.items() if k != variadic}
@@ -114,6 +114,8 @@ class Primitive(Generic[P, R]):
             sch.state.verify()
         if sch.trace is not None:
             _record(sch.trace, self.kind, {**values, **sch.recorded}, result, sch.decision)
+        for method, arguments in sch.following:
+            METHODS[method].run(sch, (), arguments)
         return result
 
 

@@ -36,10 +36,14 @@ from tscript.schedule.primitives import reverse_compute_at as reverse_compute_at
 from tscript.schedule.primitives import reverse_compute_inline as reverse_compute_inline_
 from tscript.schedule.primitives import rfactor as rfactor_
 from tscript.schedule.primitives import sample_compute_location as sample_compute_location_
+from tscript.schedule.primitives import set_axis_separator as set_axis_separator_
 from tscript.schedule.primitives import set_scope as set_scope_
 from tscript.schedule.primitives import split as split_
 from tscript.schedule.primitives import storage_align as storage_align_
+from tscript.schedule.primitives import transform_layout as transform_layout_
 from tscript.schedule.primitives import unroll as unroll_
+from tscript.schedule.primitives import unsafe_hide_buffer_access as unsafe_hide_buffer_access_
+from tscript.schedule.primitives import unsafe_set_dtype as unsafe_set_dtype_
 from tscript.schedule.primitives import vectorize as vectorize_
 from tscript.schedule.primitives import write_at as write_at_
 from tscript.schedule.rv import RV, BlockRV, LoopRV
@@ -197,6 +201,10 @@ class Schedule(ScheduleCore):
     write_at = write_at_.write_at
     set_scope = set_scope_.set_scope
     storage_align = storage_align_.storage_align
+    transform_layout = transform_layout_.transform_layout
+    set_axis_separator = set_axis_separator_.set_axis_separator
+    unsafe_set_dtype = unsafe_set_dtype_.unsafe_set_dtype
+    unsafe_hide_buffer_access = unsafe_hide_buffer_access_.unsafe_hide_buffer_access
     blockize = blockize_.blockize
     blockize = blockize_.blockize
     compute_inline = compute_inline_.compute_inline

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tscript.ir.buffer import Buffer
 from tscript.ir.expr import GlobalVar, PrimExpr
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.ir.functor import Rewriter, children
@@ -133,14 +134,20 @@ class ScheduleState:
     # -- changing -------------------------------------------------------------------------------
 
     def replace(
-        self, sref: StmtSRef, new: Stmt, block_reuse: Mapping[Block, Block] | None = None, why: str = ""
+        self,
+        sref: StmtSRef,
+        new: Stmt,
+        block_reuse: Mapping[Block, Block] | None = None,
+        why: str = "",
+        parameters: Mapping[Buffer, Buffer] | None = None,
     ) -> None:
         """Put `new` in the place of a loop or block.
 
         `new` is a Block for the place of a block (its realize is kept), a BlockRealize to change that too,
         or any statement for the place of a loop. References of blocks go over to the same object, or to what
         `block_reuse` maps them to; those of loops to the same object, or to a loop with the same variable.
-        All others below `sref` die, with `why` ("split into i_0, i_1") as the reason.
+        All others below `sref` die, with `why` ("split into i_0, i_1") as the reason. `parameters` are buffers that
+        the function takes in place of others from now on.
         """
         old = sref.stmt
         assert old is not None
@@ -180,7 +187,10 @@ class ScheduleState:
         root_ref = self.root_of(parent if parent is not None else next(iter(alive)))
         var = self.roots[root_ref]
         whole = self._realizes[root_ref]
-        self.mod[var] = self.mod[var].replace(body=whole)
+        func = self.mod[var].replace(body=whole)
+        if parameters:
+            func = func.replace(buffer_map={p: parameters.get(b, b) for p, b in func.buffer_map.items()})
+        self.mod[var] = func
 
     def _by_step(self) -> str:
         return f" by step {self.step}" if self.step >= 0 else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import keyword
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -12,6 +13,8 @@ from tscript.ir.base import FrozenDict
 from tscript.ir.construct import const
 from tscript.ir.expr import FloatImm, IntImm, PrimExpr, StringImm, Var
 from tscript.ir.functor import substitute
+from tscript.ir.index_map import IndexMap
+from tscript.ir.json_io import load_json, save_json
 from tscript.schedule.instruction import Arg, Instruction, InstructionKind, Outputs, Role
 from tscript.schedule.rv import BlockRV, LoopRV
 
@@ -45,12 +48,20 @@ def instruction_text(inst: Instruction, names: Names, decision: Any) -> str:
             continue
         if not a.if_empty and not value:
             continue
-        text = _flag_text(value) if a.is_flag else value_text(value, names)
+        text = _arg_text(a, value, names)
         parts.append(f"{a.name}={text}" if a.keyword else text)
     if decision is not None:
         parts.append(f"decision={value_text(decision, names)}")
     left = _outputs_text(inst, names)
     return f"{left}sch.{inst.kind.method}({', '.join(parts)})"
+
+
+def _arg_text(arg: Arg, value: Any, names: Names) -> str:
+    if arg.is_flag:
+        return _flag_text(value)
+    if arg.is_access:
+        return f"({_quoted(value[0])}, {value[1]})"
+    return ranges_text(value) if arg.is_ranges else value_text(value, names)
 
 
 def _outputs_text(inst: Instruction, names: Names) -> str:
@@ -70,6 +81,8 @@ def value_text(value: Any, names: Names) -> str:
     """An argument as Python text that means it."""
     if value is None:
         return "None"
+    if isinstance(value, IndexMap):
+        return index_map_text(value)
     if isinstance(value, (BlockRV, LoopRV, Var)) and value in names:
         return names[value]
     if isinstance(value, bool):
@@ -91,6 +104,49 @@ def value_text(value: Any, names: Names) -> str:
     return str(value)
 
 
+def index_map_text(index_map: IndexMap) -> str:
+    """A map as the function that it was made from; where an inverse was given, as the call that takes both."""
+    text = f"{_parameters(index_map)}({''.join(f'{e}, ' for e in _results(index_map)).rstrip()})"
+    if index_map.inverse_index_map is None:
+        return text
+    back = index_map_text(index_map.inverse_index_map)
+    return f"tvm.tir.IndexMap.from_func({text}, inverse_index_map={back})"
+
+
+def ranges_text(ranges: IndexMap) -> str:
+    """A map to the two ends of each dimension, as a function that gives pairs."""
+    ends = _results(ranges)
+    pairs = ", ".join(f"({ends[k]}, {ends[k + 1]})" for k in range(0, len(ends), 2))
+    return f"{_parameters(ranges)}[{pairs}]"
+
+
+def unique_names(index_map: IndexMap) -> list[str]:
+    """A name for each index: its own, made an identifier that is no other's nor means anything else in a trace."""
+    taken: dict[str, None] = dict.fromkeys(("T", "sch", "tir", "tvm"))
+    names: list[str] = []
+    for v in index_map.initial_indices:
+        base = re.sub(r"^(?=\d)|\W", "_", v.name) or "i"
+        name, count = base, 0
+        while name in taken or keyword.iskeyword(name):
+            count += 1
+            name = f"{base}_{count}"
+        taken[name] = None
+        names.append(name)
+    return names
+
+
+def _parameters(index_map: IndexMap) -> str:
+    names = ", ".join(unique_names(index_map))
+    return f"lambda {names}: " if names else "lambda: "
+
+
+def _results(index_map: IndexMap) -> list[str]:
+    """The results as text, each index called by its unique name."""
+    pairs = zip(index_map.initial_indices, unique_names(index_map), strict=True)
+    named: dict[Var, PrimExpr] = {v: v if v.name == n else Var(n, v.dtype) for v, n in pairs}
+    return [str(substitute(e, named)) for e in index_map.final_indices]
+
+
 def _float_text(value: float) -> str:
     text = f"{value:.17g}"
     return text if re.search(r"[.en]", text) else text + ".0"
@@ -106,8 +162,11 @@ def _quoted(text: str) -> str:
 def instruction_json(inst: Instruction, names: Names) -> list[Any]:
     """`[kind, inputs, attrs, outputs]`."""
     values = inst.kind.unpack(inst.inputs, inst.attrs)
-    inputs, _ = inst.kind.pack({a.name: _input_json(values[a.name], a, names) for a in inst.kind.args})
-    attrs = [_attr_json(values[a.name], a) for a in inst.kind.attr_args]
+    as_json = {
+        a.name: _attr_json(values[a.name], a) if a.role is Role.ATTR else _input_json(values[a.name], a, names)
+        for a in inst.kind.args
+    }
+    inputs, attrs = inst.kind.pack(as_json)
     return [inst.kind.name, inputs, attrs, [names[o] if o is not None else "_" for o in inst.outputs]]
 
 
@@ -127,6 +186,8 @@ def input_value_json(value: Any, names: Names) -> Any:
         return [input_value_json(v, names) for v in value]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, (BlockRV, LoopRV, Var)):
         return names[value]
+    if isinstance(value, IndexMap):
+        return save_json(value, spans=False)
     if isinstance(value, PrimExpr) and not isinstance(value, (IntImm, FloatImm, StringImm)):
         return value_text(value, names)
     return _attr_json(value, None)
@@ -135,6 +196,8 @@ def input_value_json(value: Any, names: Names) -> Any:
 def _attr_json(value: Any, arg: Arg | None) -> Any:
     if arg is not None and arg.is_flag:
         return int(bool(value))
+    if isinstance(value, IndexMap):
+        return save_json(value, spans=False)
     if isinstance(value, IntImm):
         return value.value
     if isinstance(value, FloatImm):
@@ -155,6 +218,8 @@ def input_from_json(value: Any, handles: Mapping[str, Any]) -> Any:
             return value[1:-1]
         if value == "None":
             return None
+        if value.startswith("{"):
+            return load_json(value)
         if value in handles:
             return handles[value]
         return _expression(value, handles)
@@ -163,6 +228,13 @@ def input_from_json(value: Any, handles: Mapping[str, Any]) -> Any:
     if isinstance(value, dict):
         return FrozenDict(value)  # pyright: ignore[reportUnknownArgumentType]
     return value
+
+
+def attrs_from_json(kind: InstructionKind, attrs: Sequence[Any]) -> list[Any]:
+    """Constants as they were recorded. ValueError for text that is no saved program where one is due."""
+    places: list[Arg] = [a for a in kind.attr_args for _ in range(2 if a.is_access else 1)]
+    saved = [a.is_saved for a in places] + [False] * max(0, len(attrs) - len(places))
+    return [load_json(v) if s and isinstance(v, str) else v for v, s in zip(attrs, saved, strict=False)]
 
 
 def _expression(text: str, handles: Mapping[str, Any]) -> PrimExpr:
@@ -245,4 +317,5 @@ def kind_of_json(record: Any) -> tuple[InstructionKind, list[Any], list[Any], li
     parts = cast("list[Any]", record)
     if not all(isinstance(part, list) for part in parts[1:]):
         raise ValueError(f"the parts of instruction {parts[0]} are lists")
-    return InstructionKind.get(parts[0]), parts[1], parts[2], parts[3]
+    kind = InstructionKind.get(parts[0])
+    return kind, parts[1], attrs_from_json(kind, parts[2]), parts[3]
