@@ -9,10 +9,11 @@ from weakref import WeakKeyDictionary
 from tscript.arith import Bound, Interval, eval_interval, simplify
 from tscript.arith.interval import Domains
 from tscript.ir.buffer import Buffer
+from tscript.ir.dtype import BOOL
 from tscript.ir.expr import IntImm, PrimExpr, Range, Var
-from tscript.ir.functor import substitute
+from tscript.ir.functor import pre_order_visit, substitute
 from tscript.ir.linear import difference, from_linear
-from tscript.ir.stmt import Block, BlockRealize, BufferRegion, For
+from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, SeqStmt, Stmt
 from tscript.schedule.affine import DigitString, are_independent, find_digits, join_limited
 from tscript.schedule.scope import DepKind
 from tscript.schedule.sref import StmtSRef
@@ -21,6 +22,7 @@ from tscript.schedule.symbols import (
     axis_ranges,
     conjuncts,
     gap_of,
+    loop_range,
     loop_ranges,
     mentions,
     no_less,
@@ -257,6 +259,63 @@ def written_box(
     if not are_independent(strings) or not all(_limits(part, ranges, box, domain) for part in limits):
         return None
     return box
+
+
+def writes_all(block: Block, region: BufferRegion) -> bool:
+    """Whether the body of a block stores to every element of a region it declares, as far as stores can be seen.
+
+    What is written through pointers or views is taken to be what is declared.
+    """
+    outcomes = list(_stores_in(block.body, region, {}))
+    return not outcomes or any(outcomes)
+
+
+def _stores_in(stmt: Stmt, region: BufferRegion, domain: dict[Var, Range]) -> list[bool]:
+    """For each statement that stores to the region's buffer, whether it covers the region whenever the block runs."""
+    if isinstance(stmt, BufferStore):
+        if stmt.buffer is not region.buffer:
+            return []
+        if stmt.predicate is None and all(
+            i is r.min and _is_one(r.extent) for i, r in zip(stmt.indices, region.region, strict=True)
+        ):
+            return [True]
+        ranges = tuple(Range.from_min_extent(i, IntImm(i.dtype.element, 1)) for i in stmt.indices)
+        point = BufferRegion(stmt.buffer, ranges)
+        realize = BlockRealize((), IntImm(BOOL, 1), Block((), (), (point,), "", stmt))
+        return [stmt.predicate is None and _covers(realize, point, region, domain)]
+    if isinstance(stmt, SeqStmt):
+        return [ok for s in stmt.seq for ok in _stores_in(s, region, domain)]
+    if isinstance(stmt, For):
+        return _stores_in(stmt.body, region, {**domain, stmt.loop_var: loop_range(stmt)})
+    if isinstance(stmt, BlockRealize):
+        return [
+            _covers(stmt, w, region, domain) and writes_all(stmt.block, w)
+            for w in stmt.block.writes
+            if w.buffer is region.buffer
+        ]
+    return [False] if _mentions_store(stmt, region.buffer) else []
+
+
+def _covers(realize: BlockRealize, inner: BufferRegion, outer: BufferRegion, domain: Mapping[Var, Range]) -> bool:
+    box = written_box(realize, inner, domain, {})
+    if box is None or box.conditions:
+        return False
+    return all(
+        all(no_less(r.min, low, {}) for low in lows) and all(no_less(high, r.min + r.extent - 1, {}) for high in highs)
+        for lows, highs, r in zip(box.lows, box.highs, outer.region, strict=True)
+    )
+
+
+def _mentions_store(stmt: Stmt, buffer: Buffer) -> bool:
+    found = False
+
+    def look(node: object) -> bool:
+        nonlocal found
+        found = found or (isinstance(node, BufferStore) and node.buffer is buffer)
+        return not found
+
+    pre_order_visit(stmt, look)
+    return found
 
 
 def _narrow(condition: PrimExpr, domain: dict[Var, Range]) -> bool:

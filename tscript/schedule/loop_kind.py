@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 from tscript.ir.buffer import Buffer
-from tscript.ir.expr import IterVar
-from tscript.ir.stmt import BufferRegion, ForKind
-from tscript.schedule.conflicts import Conflict, find_conflict
+from tscript.ir.expr import IterVar, Var
+from tscript.ir.stmt import Block, BufferRegion, ForKind
+from tscript.schedule.conflicts import Access, Conflict, Touched, find_conflict, touched_by
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.sref import StmtSRef
+from tscript.schedule.state import ScheduleState
 from tscript.schedule.symbols import axes_using, mentions
 
 
@@ -33,6 +37,53 @@ def require_independent(s: ScheduleCore, loop: StmtSRef, what: str, thread_tag: 
     found = find_conflict(s.state, loop, at_once=True, private=lambda b: is_private(b, thread_tag))
     if found is not None:
         _refuse_conflict(s, loop, found, what)
+
+
+def require_still_independent(
+    s: ScheduleCore, place: StmtSRef | None, block: Block, changed: tuple[StmtSRef, Block, Mapping[Block, Block]]
+) -> None:
+    """Refuse a change that puts `block` into loops whose iterations run at once (`place` is the innermost, if any),
+    where they would meet in what it touches. The change puts a block in the place of another, with what became of those
+    below, as for `replace`.
+
+    This is what making such a loop parallel asks once the block is there, so that either may be done first.
+    """
+    loops = [] if place is None else [*s.state.loops_of(place), place]
+    concurrent = [r for r in loops if r.loop.kind in _AT_ONCE]
+    if not concurrent or not s.enable_check:
+        return
+    root, new, reuse = changed
+    trial, known = s.state.copy()
+    trial.replace(known[root], new, reuse)
+    moved = trial.stmt2ref[block]
+    for loop in concurrent:
+        at = known[loop]
+        thread = loop.loop.thread_binding
+        tag = "" if thread is None else thread.thread_tag
+        found = find_conflict(
+            trial, at, at_once=True, within=_touched_with(trial, at, moved), private=partial(is_private, thread_tag=tag)
+        )
+        if found is not None:
+            what = f"bound to {tag}" if tag else ForKind.NAMES[loop.loop.kind]
+            refuse(
+                f"{{0}} is {what}, and its iterations would meet: {found.explain(loop.loop)}",
+                loop.loop,
+                hint="choose a place outside of that loop, or one where each iteration writes elements of its own",
+            )
+
+
+def _touched_with(state: ScheduleState, loop: StmtSRef, block: StmtSRef) -> Touched:
+    """What a loop touches of the memory that `block` touches, less what others merely read of what it reads."""
+    result: dict[Var, list[tuple[int, Access]]] = {}
+    for memory, accesses in touched_by(state, loop).items():
+        own = [a for _, a in accesses if a.block is block]
+        if own:
+            everything = any(a.is_write for a in own)
+            result[memory] = [(k, a) for k, a in accesses if everything or a.is_write or a.block is block]
+    return result
+
+
+_AT_ONCE = (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDING)
 
 
 def is_private(buffer: Buffer, thread_tag: str) -> bool:

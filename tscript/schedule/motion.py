@@ -17,6 +17,7 @@ from tscript.schedule.checks import require_complete_or_reduction, require_scope
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instances import AxisDomain, Box, clip, lies_within, moves_apart, reach_of, solve, touched
+from tscript.schedule.loop_kind import require_still_independent
 from tscript.schedule.rewrite import replace_stmts, require_removable
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
@@ -160,6 +161,7 @@ def place(move: Move, solution: Mapping[Var, Interval], preserve_unit_loops: boo
     parts = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else [loop.body]
     parts.insert(at, nest)
     changed, reuse = replace_stmts(move.root.block, {gone: None, loop: loop.replace(body=seq(*parts))})
+    require_still_independent(move.s, move.loop, move.block.block, (move.root, changed, reuse))
     move.state.replace(move.root, changed, reuse, why)
 
 

@@ -15,8 +15,9 @@ from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For,
 from tscript.schedule.buffers import accessed, buffer_index, cache_of, require_storage_scope
 from tscript.schedule.checks import require_scope_root, writers_of
 from tscript.schedule.core import ScheduleCore
-from tscript.schedule.coverage import Relaxation, bound_region, relaxed_loops, written_box
+from tscript.schedule.coverage import Relaxation, bound_region, relaxed_loops, writes_all, written_box
 from tscript.schedule.errors import refuse
+from tscript.schedule.loop_kind import require_still_independent
 from tscript.schedule.rewrite import BlockReuse, ReplaceBuffers, path_to, replace_stmts
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.sref import StmtSRef
@@ -212,62 +213,6 @@ def _closest(lows: list[PrimExpr], highs: list[PrimExpr]) -> tuple[PrimExpr, Pri
     return (best[1], best[2]) if best is not None else (lows[0], highs[0])
 
 
-def writes_all(block: Block, region: BufferRegion) -> bool:
-    """Whether the body of a block stores to every element of a region it declares, as far as stores can be seen.
-
-    What is written through pointers or views is taken to be what is declared.
-    """
-    outcomes = list(_stores_in(block.body, region, {}))
-    return not outcomes or any(outcomes)
-
-
-def _stores_in(stmt: Stmt, region: BufferRegion, domain: dict[Var, Range]) -> list[bool]:
-    """For each statement that stores to the region's buffer, whether it covers the region whenever the block runs."""
-    if isinstance(stmt, BufferStore):
-        if stmt.buffer is not region.buffer:
-            return []
-        if stmt.predicate is None and all(
-            i is r.min and make.is_const_int(r.extent, 1) for i, r in zip(stmt.indices, region.region, strict=True)
-        ):
-            return [True]
-        point = BufferRegion(stmt.buffer, tuple(Range.from_min_extent(i, _one(i)) for i in stmt.indices))
-        realize = BlockRealize((), IntImm(BOOL, 1), Block((), (), (point,), "", stmt))
-        return [stmt.predicate is None and _covers(realize, point, region, domain)]
-    if isinstance(stmt, SeqStmt):
-        return [ok for s in stmt.seq for ok in _stores_in(s, region, domain)]
-    if isinstance(stmt, For):
-        return _stores_in(stmt.body, region, {**domain, stmt.loop_var: loop_range(stmt)})
-    if isinstance(stmt, BlockRealize):
-        return [
-            _covers(stmt, w, region, domain) and writes_all(stmt.block, w)
-            for w in stmt.block.writes
-            if w.buffer is region.buffer
-        ]
-    return [False] if _mentions_store(stmt, region.buffer) else []
-
-
-def _covers(realize: BlockRealize, inner: BufferRegion, outer: BufferRegion, domain: Mapping[Var, Range]) -> bool:
-    box = written_box(realize, inner, domain, {})
-    if box is None or box.conditions:
-        return False
-    return all(
-        all(no_less(r.min, low, {}) for low in lows) and all(no_less(high, r.min + r.extent - 1, {}) for high in highs)
-        for lows, highs, r in zip(box.lows, box.highs, outer.region, strict=True)
-    )
-
-
-def _mentions_store(stmt: Stmt, buffer: Buffer) -> bool:
-    found = False
-
-    def look(node: object) -> bool:
-        nonlocal found
-        found = found or (isinstance(node, BufferStore) and node.buffer is buffer)
-        return not found
-
-    pre_order_visit(stmt, look)
-    return found
-
-
 # -- the stage ------------------------------------------------------------------------------------
 
 
@@ -447,7 +392,9 @@ def put_cache(
         reuse |= redirect.block_reuse
     new_root, outer_reuse = with_stage(root.block, changes, location, stage)
     new_root = new_root.replace(alloc_buffers=(*new_root.alloc_buffers, cache))
-    s.state.replace(root, new_root, {**outer_reuse, **reuse})
+    kept = {**outer_reuse, **reuse}
+    require_still_independent(s, location.loop, made, (root, new_root, kept))
+    s.state.replace(root, new_root, kept)
     return s.block_of(made)
 
 
