@@ -322,7 +322,7 @@ def test_symbolic_extents(n: int, which: int):
     check_schedule(func, _factor([None, 16], which), sizes={"n": n, "m": 3})
 
 
-def test_a_sum_over_nothing_leaves_its_output_as_it_was():
+def test_a_sum_over_nothing_stays_its_identity():
     @T.prim_func
     def func(x: T.handle, Y: T.Buffer((3,), "float32")):
         n = T.int32()
@@ -336,7 +336,7 @@ def test_a_sum_over_nothing_leaves_its_output_as_it_was():
 
     for n in (0, 2):
         sch = check_schedule(func, lambda s: s.rfactor(s.get_loops("sum")[2], 0), sizes={"n": n})
-    assert "T.where(0 < n)" in sch.mod.script()
+    assert "T.where(" not in sch.mod.script()
 
 
 def test_int64_extents_units_and_starts_other_than_zero():

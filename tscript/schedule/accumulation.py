@@ -178,7 +178,7 @@ def _require_own_elements(
 
         pre_order_visit(value, look)
     axes = {a.var: a.dom for a in block.iter_vars if a.iter_type == IterVar.DataPar and a.dom is not None}
-    if not _determines(position, axes):
+    if not determines(position, axes):
         shown = ", ".join(str(i) for i in position)
         refuse(f"the subscripts in `{first.name}[{shown}]` do not tell the spatial axes of {{0}} apart", block)
 
@@ -195,7 +195,7 @@ def _has_load(e: PrimExpr) -> bool:
     return found
 
 
-def _determines(position: Sequence[PrimExpr], axes: Mapping[Var, Range]) -> bool:
+def determines(position: Sequence[PrimExpr], axes: Mapping[Var, Range]) -> bool:
     """Whether different values of the axes give different positions, as far as can be seen."""
     chosen: list[DigitString] = []
     for index in position:
@@ -268,4 +268,4 @@ def initial(buffers: Sequence[Buffer], starts: Sequence[PrimExpr], position: Seq
     return seq(*[BufferStore(b, s, tuple(position)) for b, s in zip(buffers, starts, strict=True)])
 
 
-__all__ = ["Accumulation", "initial", "loads_any", "require_accumulation", "storing"]
+__all__ = ["Accumulation", "determines", "initial", "loads_any", "require_accumulation", "storing"]

@@ -22,6 +22,7 @@ from tscript.schedule.primitives import cache_read as cache_read_
 from tscript.schedule.primitives import cache_write as cache_write_
 from tscript.schedule.primitives import compute_at as compute_at_
 from tscript.schedule.primitives import compute_inline as compute_inline_
+from tscript.schedule.primitives import decompose_padding as decompose_padding_
 from tscript.schedule.primitives import decompose_reduction as decompose_reduction_
 from tscript.schedule.primitives import enter_postproc as enter_postproc_
 from tscript.schedule.primitives import fuse as fuse_
@@ -146,6 +147,10 @@ class Schedule(ScheduleCore):
         """Carry out a recorded step with other inputs; its outputs."""
         return run_instruction(self, inst, inputs, attrs, decision)
 
+    def can_decompose_padding(self, block: BlockRV, loop: LoopRV) -> bool:
+        """Whether `decompose_padding` would be accepted; nothing is recorded."""
+        return decompose_padding_.can_decompose_padding(self, block, loop)
+
     def show(self, *args: Any, **options: Any) -> None:
         """Print the program, then the trace."""
         self.mod.show(*args, **options)
@@ -193,6 +198,7 @@ class Schedule(ScheduleCore):
     reverse_compute_at = reverse_compute_at_.reverse_compute_at
     decompose_reduction = decompose_reduction_.decompose_reduction
     rfactor = rfactor_.rfactor
+    decompose_padding = decompose_padding_.decompose_padding
     cache_read = cache_read_.cache_read
     cache_write = cache_write_.cache_write
     cache_index = cache_index_.cache_index

@@ -143,6 +143,12 @@ def _rfactor(sch: Schedule, r: RandomSteps) -> None:
     sch.rfactor(r.rng.choice(loops) if loops else r.loop(sch), r.rng.choice([0, 0, -1, 1]))
 
 
+def _decompose_padding(sch: Schedule, r: RandomSteps) -> None:
+    block = r.block(sch)
+    loops = sch.get_loops(block)
+    sch.decompose_padding(block, r.rng.choice(loops) if loops else r.loop(sch))
+
+
 def _index(r: RandomSteps) -> int:
     return r.rng.choice([0, 0, 0, 1])
 
@@ -214,6 +220,7 @@ _STEPS: list[tuple[str, Step]] = [
     *[("reverse_compute_at", _reverse_compute_at)] * 5,
     *[("decompose_reduction", _decompose_reduction)] * 3,
     *[("rfactor", _rfactor)] * 2,
+    *[("decompose_padding", _decompose_padding)] * 2,
     *[("cache_read", _cache_read)] * 2,
     *[("cache_write", _cache_write)] * 2,
     *[("compute_inline", _inline("compute_inline"))] * 2,
