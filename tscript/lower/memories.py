@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tscript.ir.base import Node
-from tscript.ir.expr import And, BufferLoad, Call, IntImm, Op, Or, PrimExpr, Var
+from tscript.ir.expr import And, BufferLoad, Call, Cast, IntImm, Op, Or, PrimExpr, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import children
+from tscript.ir.linear import LinearForm, linear_form
 from tscript.ir.stmt import (
     Allocate,
     AllocateConst,
@@ -156,6 +157,23 @@ class Accesses:
         elif e.op.effect == "read":
             # It reads by a pointer, and so maybe what a store of the statement writes.
             self.is_opaque = True
+
+
+def index_form(e: PrimExpr) -> LinearForm:
+    """The linear form of an index, also through casts to wider types: index arithmetic does not overflow."""
+    result: dict[PrimExpr, int] = {}
+    terms, constant = linear_form(e)
+    stack = list(terms.items())
+    while stack:
+        term, factor = stack.pop()
+        inner = term.value if isinstance(term, Cast) else None
+        if inner is not None and term.dtype.is_int and inner.dtype.is_int and term.dtype.bits >= inner.dtype.bits >= 32:
+            below, more = linear_form(inner)
+            constant += factor * more
+            stack.extend((t, factor * c) for t, c in below.items())
+        else:
+            result[term] = result.get(term, 0) + factor
+    return {t: c for t, c in result.items() if c}, constant
 
 
 def is_invariant(root: PrimExpr, changing: dict[Var, None]) -> bool:

@@ -17,10 +17,9 @@ from tscript.ir.construct import compare, const
 from tscript.ir.expr import GT, BufferLoad, IntImm, PrimExpr, Ramp, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import Rewriter
-from tscript.ir.linear import linear_form
 from tscript.ir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt, seq
 from tscript.lower.blocks import allocated
-from tscript.lower.memories import Access, Accesses, Memories, is_invariant
+from tscript.lower.memories import Access, Accesses, Memories, index_form, is_invariant
 
 MAX_ELEMENTS: Final = 64
 """Tiles of more vectors (or single elements) stay in memory: no machine has so many registers."""
@@ -113,7 +112,7 @@ def _are_disjoint(indices: Sequence[PrimExpr]) -> bool:
             start, last = index.base, index.stride.value * (index.lanes - 1)
         if start.dtype.lanes != 1:
             return False
-        found, constant = linear_form(start)
+        found, constant = index_form(start)
         if terms is not None and found != terms:
             return False
         terms = found

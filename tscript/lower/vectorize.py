@@ -1,177 +1,297 @@
-"""Vectorised loops: one vector statement where all lanes are seen to be independent, else a serial loop."""
+"""Vectorised loops: vector statements where all lanes are seen to be independent, else a serial loop.
+
+The variable of the loop becomes a ramp. Conditions that differ between lanes become masks of loads and stores;
+memory taken in the loop gets room for every lane, interleaved. Long loops become several vectors of a few
+registers each.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
+from tscript.arith.const_bound import Bound, const_bound
 from tscript.ir import expr as ex
-from tscript.ir.construct import add, const, mul
-from tscript.ir.expr import Broadcast, BufferLoad, Call, Cast, IntImm, Op, PrimExpr, Ramp, Select, Var
+from tscript.ir.construct import add, cast, const, mul, not_
+from tscript.ir.dtype import DataType, int_range
+from tscript.ir.expr import Broadcast, BufferLoad, IntImm, PrimExpr, Ramp, Select, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import Rewriter, children
-from tscript.ir.stmt import Allocate, AllocateConst, BufferStore, For, ForKind, Stmt
+from tscript.ir.stmt import (
+    Allocate,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    seq,
+)  # fmt: skip
+from tscript.lower.copies import Copy
+from tscript.lower.guards import decide, range_of
+from tscript.lower.lane_dependence import NotVector, require_independent
+from tscript.lower.memories import Accesses, Memories
+from tscript.lower.widen import ALL, Mask, Widen, any_lane, combined
 
-MAX_LANES: Final = 256
-_ELEMENTWISE: Final = frozenset(
-    "tir." + n
-    for n in (
-        "sqrt rsqrt floor ceil trunc round nearbyint fabs isnan isinf isfinite popcount clz copysign "
-        "bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right"
-    ).split()
-)
-"""Intrinsics with vector instructions. Others are calls for each lane, which a loop does with less code."""
-
-
-class _NotVector(Exception):
-    """A part that has no vector form."""
+MAX_BYTES: Final = 256
+"""A vector takes at most so many bytes, four of the longest registers there are: enough to keep them busy."""
+MAX_COPIES: Final = 8
+"""A loop of more vectors than this stays a loop, over vectors."""
 
 
 def vectorize_loops(func: PrimFunc) -> PrimFunc:
-    """Give every vectorised loop a vector form, or make it serial. Expects flat buffers."""
-    no_alias = func.attrs.get("tir.noalias")
-    return func.replace(body=_Vectorize(isinstance(no_alias, IntImm) and bool(no_alias.value), func).rewrite(func.body))
+    """Give every vectorised loop a vector form, or make it serial. Expects flat buffers.
+
+    What a loop computes does not change: where lanes depend on each other, or something has no vector form, the
+    loop is left to run its iterations in turn. Sums of floats over the lanes are such a case; minima, maxima and
+    sums of integers, whose order does not matter, are combined at the end of each vector.
+    """
+    return func.replace(body=_Vectorize(Memories(func)).rewrite(func.body))
 
 
 class _Vectorize(Rewriter):
-    def __init__(self, no_alias: bool, func: PrimFunc) -> None:
+    # What a condition is depends on the ranges of the variables around it.
+    memoize = False
+
+    def __init__(self, memories: Memories) -> None:
         super().__init__()
-        # Memory taken in the kernel overlaps nothing; that of parameters does not overlap if they promise so.
-        self._local: dict[Var, None] = {}
-        self._distinct: dict[Var, None] = {}
-        if no_alias:
-            self._distinct.update(dict.fromkeys(b.data for b in func.buffer_map.values()))
+        self._memories = memories
+        self._bounds: dict[Var, Bound] = {}
 
-    def rewrite_Allocate(self, s: Allocate) -> Any:
-        self._local[s.buffer_var] = self._distinct[s.buffer_var] = None
-        return self.rewrite_children(s)
-
-    def rewrite_AllocateConst(self, s: AllocateConst) -> Any:
-        self._local[s.buffer_var] = self._distinct[s.buffer_var] = None
-        return self.rewrite_children(s)
+    def rewrite_LetStmt(self, let: LetStmt) -> Any:
+        if let.var.dtype.is_integer and let.var.dtype.lanes == 1:
+            self._bounds[let.var] = const_bound(let.value, self._bounds)
+        return self.rewrite_children(let)
 
     def rewrite_For(self, loop: For) -> Any:
+        self._bounds[loop.loop_var] = range_of(loop, self._bounds)
         if loop.kind != ForKind.VECTORIZED:
             return self.rewrite_children(loop)
-        loop = self.rewrite_children(loop.replace(kind=ForKind.SERIAL))
-        extent = loop.extent
-        if not isinstance(extent, IntImm) or not 2 <= extent.value <= MAX_LANES:
-            return loop
-        store = loop.body
-        if not isinstance(store, BufferStore):
-            return loop
+        serial: For = self.rewrite_children(loop.replace(kind=ForKind.SERIAL))
+        if not isinstance(loop.extent, IntImm) or loop.extent.value < 2:
+            return serial
         try:
-            return self._vector_store(loop, store, extent.value)
-        except _NotVector:
-            return loop
+            return self._vectors(serial, loop.extent.value)
+        except NotVector:
+            return serial
 
-    def _vector_store(self, loop: For, store: BufferStore, lanes: int) -> Stmt:
-        widen = _Widen(loop.loop_var, Ramp(loop.min, const(1, loop.loop_var.dtype), lanes))
-        (index,) = store.indices
-        target = widen.vector(index)
-        if store.predicate is not None or store.buffer.dtype.lanes != 1 or not isinstance(target, Ramp):
-            raise _NotVector
-        if not isinstance(target.stride, IntImm) or target.stride.value == 0:
-            raise _NotVector
-        for load in _loads(store.value):
-            self._require_independent(store, load)
-        value = widen.vector(store.value)
-        return BufferStore(store.buffer, value, (target,), span=store.span)
+    def _vectors(self, loop: For, extent: int) -> Stmt:
+        most = _most_lanes(loop.body)
+        lanes = min(extent, most)
+        total = _Total.of(loop)
+        require_independent(loop, lanes, self._memories, {} if total is None else total.accesses)
+        chunks, rest = divmod(extent, lanes)
+        parts: list[Stmt] = []
+        var = loop.loop_var
+        if chunks > MAX_COPIES:
+            outer = var.copy_with()
+            start = add(loop.min, mul(outer, const(lanes, var.dtype)))
+            body = self._vector(loop, start, lanes, total)
+            parts.append(For(outer, const(0, var.dtype), const(chunks, var.dtype), ForKind.SERIAL, body))
+        else:
+            parts += [self._vector(loop, _after(loop, i * lanes), lanes, total, i > 0) for i in range(chunks)]
+        if rest:
+            parts.append(self._vector(loop, _after(loop, chunks * lanes), rest, total, True))
+        return seq(*parts)
 
-    def _require_independent(self, store: BufferStore, load: BufferLoad) -> None:
-        if load.buffer.data is store.buffer.data:
-            same = load.buffer.dtype is store.buffer.dtype and load.indices[0] is store.indices[0]
-            if not same:
-                raise _NotVector
-        elif load.buffer.data not in self._distinct and store.buffer.data not in self._local:
-            raise _NotVector
-        elif store.buffer.data not in self._distinct and load.buffer.data not in self._local:
-            # Two arrays of the caller, which may overlap.
-            raise _NotVector
+    def _vector(self, loop: For, start: PrimExpr, lanes: int, total: _Total | None, fresh: bool = False) -> Stmt:
+        """The iterations from `start` on."""
+        body = loop.body
+        if fresh:
+            var = loop.loop_var.copy_with()
+            body = Copy({loop.loop_var: var}, fresh=True).rewrite(body)
+            self._bounds[var] = self._bounds[loop.loop_var]
+            loop = loop.replace(loop_var=var, body=body)
+            total = None if total is None else _Total.of(loop)
+        if lanes == 1:
+            return Copy({loop.loop_var: start}).rewrite(body)
+        ramp = Ramp(start, const(1, loop.loop_var.dtype), lanes)
+        low = const_bound(start, self._bounds)
+        inside = Bound(low.low, None if low.high is None else low.high + lanes - 1)
+        return _Lanes(loop.loop_var, ramp, {**self._bounds, loop.loop_var: inside}, total).statement(body, ALL)
 
 
-def _loads(e: PrimExpr) -> list[BufferLoad]:
-    found: list[BufferLoad] = []
-    stack: list[Any] = [e]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, BufferLoad):
-            found.append(node)
-        stack.extend(children(node))
-    return found
+def _after(loop: For, count: int) -> PrimExpr:
+    """The value of the loop's variable after `count` iterations."""
+    return cast(add(loop.min, count), loop.loop_var.dtype)
 
 
-class _Widen:
-    """Expressions with a scalar variable replaced by a ramp."""
+def _most_lanes(body: Stmt) -> int:
+    """How many lanes of the widest type that `body` loads or stores make a vector."""
+    found = Accesses()
+    found.statement(body)
+    widest = max((a.node.buffer.dtype.element.bytes for a in found.found), default=4)
+    return MAX_BYTES // widest
 
-    def __init__(self, var: Var, ramp: Ramp) -> None:
-        self._lanes = ramp.lanes
-        self._done: dict[PrimExpr, PrimExpr] = {var: ramp}
 
-    def vector(self, e: PrimExpr) -> PrimExpr:
-        """`e` for all lanes. Raises _NotVector where that has no form."""
-        found = self(e)
-        return found if found.dtype.lanes == self._lanes else Broadcast(found, self._lanes)
+class _Total:
+    """A statement `x[i] = op(x[i], value)`, with one `x[i]` for all lanes and an `op` whose order does not matter."""
 
-    def __call__(self, root: PrimExpr) -> PrimExpr:
-        stack = [(root, False)]
-        while stack:
-            e, ready = stack.pop()
-            if e in self._done:
-                continue
-            if e.dtype.lanes != 1:
-                raise _NotVector
-            if ready:
-                self._done[e] = self._widened(e)
-            else:
-                stack.append((e, True))
-                stack.extend((c, False) for c in children(e) if isinstance(c, PrimExpr))
-        return self._done[root]
+    def __init__(self, store: BufferStore, load: BufferLoad, op: type[ex.ArithExpr], value: PrimExpr) -> None:
+        self.store = store
+        self.op = op
+        self.value = value
+        self.load = load
+        self.accesses: dict[Any, None] = {store: None, load: None}
 
-    def _widened(self, e: PrimExpr) -> PrimExpr:
-        if isinstance(e, BufferLoad):
-            return self._load(e)
-        parts = [self(c) for c in children(e) if isinstance(c, PrimExpr)]
-        if all(p is c for p, c in zip(parts, children(e), strict=False)):
-            return e
-        if isinstance(e, Call) and not (isinstance(e.op, Op) and e.op.name in _ELEMENTWISE):
-            raise _NotVector
-        linear = self._linear(e, parts)
-        if linear is not None:
-            return linear
-        wide = [p if p.dtype.lanes == self._lanes else Broadcast(p, self._lanes) for p in parts]
-        if isinstance(e, Cast):
-            return Cast(e.dtype.with_lanes(self._lanes), wide[0])
-        if isinstance(e, Call):
-            return Call(e.dtype.with_lanes(self._lanes), e.op, tuple(wide))
-        if isinstance(e, (ex.BinaryExpr, ex.Not, Select)):
-            return type(e)(*wide)
-        raise _NotVector
-
-    def _linear(self, e: PrimExpr, parts: list[PrimExpr]) -> PrimExpr | None:
-        """Sums and products of a ramp and a scalar are ramps; index arithmetic does not overflow."""
-        if isinstance(e, Cast):
-            (p,) = parts
-            if isinstance(p, Ramp) and p.dtype.is_int and e.dtype.is_int and p.dtype.bits <= e.dtype.bits:
-                return Ramp(Cast(e.dtype, p.base), Cast(e.dtype, p.stride) if not isinstance(p.stride, IntImm)
-                            else const(p.stride.value, e.dtype), p.lanes)  # fmt: skip
+    @classmethod
+    def of(cls, loop: For) -> _Total | None:
+        """The total that is all that `loop` computes, if it is one."""
+        body = loop.body
+        while isinstance(body, IfThenElse) and body.else_case is None:
+            body = body.then_case
+        if not isinstance(body, BufferStore) or not isinstance(body.value, (ex.Add, ex.Mul, ex.Min, ex.Max)):
             return None
-        if not isinstance(e, (ex.Add, ex.Sub, ex.Mul)) or not e.dtype.is_int:
+        e, dtype = body.value, body.buffer.dtype
+        if dtype.lanes != 1 or (dtype.is_float and not isinstance(e, (ex.Min, ex.Max))):
             return None
-        a, b = parts
-        if isinstance(a, Ramp) and b.dtype.lanes == 1:
-            if isinstance(e, ex.Mul):
-                return Ramp(mul(a.base, b), mul(a.stride, b), a.lanes)
-            return Ramp(type(e)(a.base, b) if isinstance(e, ex.Sub) else add(a.base, b), a.stride, a.lanes)
-        if isinstance(b, Ramp) and a.dtype.lanes == 1:
-            if isinstance(e, ex.Mul):
-                return Ramp(mul(a, b.base), mul(a, b.stride), b.lanes)
-            if isinstance(e, ex.Add):
-                return Ramp(add(a, b.base), b.stride, b.lanes)
+        for load, value in ((e.a, e.b), (e.b, e.a)):
+            if isinstance(load, BufferLoad) and load.buffer is body.buffer and load.indices == body.indices:
+                here = load.predicate is None and body.predicate is None and not _mentions(load.indices, loop.loop_var)
+                return cls(body, load, type(e), value) if here and not _mentions((value,), load) else None
         return None
 
-    def _load(self, e: BufferLoad) -> PrimExpr:
-        if e.predicate is not None or e.buffer.dtype.lanes != 1:
-            raise _NotVector
-        (index,) = e.indices
-        wide = self(index)
-        return e if wide is index else BufferLoad(e.buffer, (wide,))
+    def neutral(self) -> PrimExpr:
+        """What changes no total."""
+        dtype: DataType = self.store.buffer.dtype
+        if self.op in (ex.Add, ex.Mul):
+            return const(int(self.op is ex.Mul), dtype)
+        if dtype.is_float:
+            return const(float("inf") if self.op is ex.Min else float("-inf"), dtype)
+        low, high = int_range(dtype)
+        return const(high if self.op is ex.Min else low, dtype)
+
+
+def _mentions(parts: Any, wanted: PrimExpr) -> bool:
+    seen: set[Any] = set()
+    stack: list[Any] = list(parts)
+    while stack:
+        e = stack.pop()
+        if e is wanted:
+            return True
+        if e not in seen:
+            seen.add(e)
+            stack.extend(children(e))
+    return False
+
+
+class _Lanes:
+    """Statements for all lanes at once."""
+
+    def __init__(self, var: Var, ramp: Ramp, bounds: dict[Var, Bound], total: _Total | None) -> None:
+        self._private: dict[Var, None] = {}
+        self._widen = Widen(var, ramp, self._private)
+        self._lanes = ramp.lanes
+        self._bounds = bounds
+        self._total = total
+
+    def statement(self, s: Stmt, mask: Mask) -> Stmt:
+        """`s` for the lanes of `mask`. Raises NotVector where it has no such form."""
+        match s:
+            case BufferStore():
+                return self._store(s, mask)
+            case SeqStmt():
+                return seq(*(self.statement(part, mask) for part in s.seq))
+            case IfThenElse():
+                return self._if(s, mask)
+            case LetStmt():
+                return self._let(s, mask)
+            case For():
+                return self._for(s, mask)
+            case Allocate():
+                return self._allocate(s, mask)
+            case DeclBuffer():
+                return DeclBuffer(self._widen.buffer(s.buffer), self.statement(s.body, mask))
+            case AttrStmt():
+                return s.replace(body=self.statement(s.body, mask))
+            case Evaluate(value=IntImm()):
+                return s
+            case _:
+                raise NotVector
+
+    def _store(self, s: BufferStore, mask: Mask) -> Stmt:
+        if self._total is not None and s is self._total.store:
+            return self._whole_total(self._total, mask)
+        index = self._widen.index(s, mask)
+        if index.dtype.lanes == 1:
+            value = self._widen(s.value, mask)
+            if value.dtype.lanes != 1 or not mask.some:
+                # Every lane writes its own value to one place: the last one stays.
+                raise NotVector
+            return s.replace(value=value, indices=(index,))
+        return BufferStore(
+            self._widen.buffer(s.buffer), self._widen.vector(s.value, mask), (index,), mask.bits, span=s.span
+        )
+
+    def _whole_total(self, total: _Total, mask: Mask) -> Stmt:
+        store = total.store
+        index = self._widen(store.indices[0], mask)
+        if index.dtype.lanes != 1 or not mask.some:
+            raise NotVector
+        value = self._widen.vector(total.value, mask)
+        if mask.bits is not None:
+            value = Select(mask.bits, value, Broadcast(total.neutral(), self._lanes))
+        load = BufferLoad(store.buffer, (index,))
+        return BufferStore(store.buffer, total.op(load, combined(total.op, value)), (index,), span=store.span)
+
+    def _if(self, s: IfThenElse, mask: Mask) -> Stmt:
+        known = decide(s.condition, self._bounds)
+        if known is not None and not _reads(s.condition):
+            taken = s.then_case if known else s.else_case
+            return seq() if taken is None else self.statement(taken, mask)
+        condition = self._widen(s.condition, mask)
+        if condition.dtype.lanes == 1:
+            then = self.statement(s.then_case, mask)
+            otherwise = None if s.else_case is None else self.statement(s.else_case, mask)
+            return IfThenElse(condition, then, otherwise, span=s.span)
+        if s.else_case is None or not _reads(s.condition):
+            parts = [self._where(condition, s.then_case, mask)]
+            if s.else_case is not None:
+                parts.append(self._where(not_(condition), s.else_case, mask))
+            return seq(*parts)
+        # The first branch may change what the condition reads.
+        name = Var("lanes", str(condition.dtype))
+        parts = [self._where(name, s.then_case, mask), self._where(not_(name), s.else_case, mask)]
+        return LetStmt(name, condition, seq(*parts))
+
+    def _where(self, condition: PrimExpr, body: Stmt, mask: Mask) -> Stmt:
+        """`body` in the lanes in which `condition` holds."""
+        inner = mask.also(condition)
+        some = any_lane(inner.bits) if inner.bits is not None else None
+        if some is None:
+            return self.statement(body, inner)
+        return IfThenElse(some, self.statement(body, Mask(inner.bits, True)))
+
+    def _let(self, s: LetStmt, mask: Mask) -> Stmt:
+        if s.var.dtype.is_handle:
+            raise NotVector
+        value = self._widen(s.value, mask)
+        var = s.var
+        if value.dtype.lanes != 1:
+            var = self._widen.values[s.var] = s.var.copy_with(dtype=str(value.dtype))
+        return LetStmt(var, value, self.statement(s.body, mask), span=s.span)
+
+    def _for(self, s: For, mask: Mask) -> Stmt:
+        start, extent = self._widen(s.min, mask), self._widen(s.extent, mask)
+        if start.dtype.lanes != 1 or extent.dtype.lanes != 1 or s.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
+            raise NotVector
+        self._bounds[s.loop_var] = range_of(s, self._bounds)
+        return s.replace(min=start, extent=extent, body=self.statement(s.body, mask))
+
+    def _allocate(self, s: Allocate, mask: Mask) -> Stmt:
+        is_plain = isinstance(s.condition, IntImm) and s.condition.value and s.dtype.lanes == 1
+        if not is_plain or not all(isinstance(e, IntImm) for e in s.extents):
+            raise NotVector
+        self._private[s.buffer_var] = None
+        size = math.prod(e.value for e in s.extents if isinstance(e, IntImm))
+        return s.replace(extents=(const(size * self._lanes),), body=self.statement(s.body, mask))
+
+
+def _reads(e: PrimExpr) -> bool:
+    found = Accesses()
+    found.expression(e, True)
+    return bool(found.found)

@@ -1,0 +1,76 @@
+"""Conditions that the ranges of variables decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tscript.arith.const_bound import Bound, const_bound
+from tscript.ir import expr as ex
+from tscript.ir.expr import PrimExpr, Var
+from tscript.ir.linear import difference
+from tscript.ir.stmt import For
+
+_INDEX_BITS: Final = 32
+
+
+def decide(condition: PrimExpr, bounds: Mapping[Var, Bound]) -> bool | None:
+    """What a scalar condition is for all values of its variables within `bounds`; None if it differs or is not seen."""
+    match condition:
+        case ex.IntImm(value=value):
+            return bool(value)
+        case ex.And(a=a, b=b):
+            x, y = decide(a, bounds), decide(b, bounds)
+            return False if x is False or y is False else True if x and y else None
+        case ex.Or(a=a, b=b):
+            x, y = decide(a, bounds), decide(b, bounds)
+            return True if x or y else False if x is False and y is False else None
+        case ex.Not(a=a):
+            x = decide(a, bounds)
+            return None if x is None else not x
+        case ex.CmpExpr(a=a, b=b) if is_index(a) and is_index(b):
+            return _compared(type(condition), difference_bound(a, b, bounds))
+        case _:
+            return None
+
+
+def is_index(e: PrimExpr) -> bool:
+    """Whether arithmetic on `e` is taken not to overflow."""
+    return e.dtype.is_int and e.dtype.bits >= _INDEX_BITS and e.dtype.lanes == 1
+
+
+def difference_bound(a: PrimExpr, b: PrimExpr, bounds: Mapping[Var, Bound]) -> Bound:
+    """Bounds of `a - b`, in which what is common to both cancels."""
+    terms, low = difference(a, b)
+    lowest: int | None = low
+    highest: int | None = low
+    for term, factor in terms.items():
+        found = const_bound(term, bounds)
+        ends = (found.low, found.high) if factor > 0 else (found.high, found.low)
+        lowest = None if lowest is None or ends[0] is None else lowest + factor * ends[0]
+        highest = None if highest is None or ends[1] is None else highest + factor * ends[1]
+    return Bound(lowest, highest)
+
+
+def _compared(kind: type[PrimExpr], d: Bound) -> bool | None:
+    """What a comparison of kind `kind` gives, where the left side less the right one is within `d`."""
+    low, high = d.low, d.high
+    below, at_most = high is not None and high < 0, high is not None and high <= 0
+    above, at_least = low is not None and low > 0, low is not None and low >= 0
+    known: dict[type[PrimExpr], tuple[bool, bool]] = {
+        ex.LT: (below, at_least),
+        ex.LE: (at_most, above),
+        ex.GT: (above, at_most),
+        ex.GE: (at_least, below),
+        ex.EQ: (low is not None and low == high == 0, below or above),
+        ex.NE: (below or above, low is not None and low == high == 0),
+    }
+    yes, no = known[kind]
+    return True if yes else False if no else None
+
+
+def range_of(loop: For, bounds: Mapping[Var, Bound]) -> Bound:
+    """The values of a loop's variable, while its body runs."""
+    start, extent = const_bound(loop.min, bounds), const_bound(loop.extent, bounds)
+    last = None if start.high is None or extent.high is None else start.high + max(extent.high, 1) - 1
+    return Bound(start.low, last)
