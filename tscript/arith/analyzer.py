@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any, ClassVar, NamedTuple
 
 from tscript.arith.const_bound import Bound
-from tscript.arith.context import Context
+from tscript.arith.context import Context, joined_parts
 from tscript.arith.forms import form_of, is_index, plus, scaled
 from tscript.arith.modular import ModularSet
 from tscript.arith.polynomial import expanded
@@ -18,6 +18,8 @@ from tscript.ir import construct as make
 from tscript.ir import expr as ex
 from tscript.ir.expr import ExprLike, IntImm, PrimExpr, Range, Var
 from tscript.ir.linear import LinearForm
+
+_NESTED_CONDITIONS = 64
 
 
 class ProofStrength(IntEnum):
@@ -226,14 +228,17 @@ class Analyzer:
 
     def can_prove(self, condition: ExprLike, strength: int = ProofStrength.DEFAULT) -> bool:
         """Whether `condition` certainly holds for all values of its variables."""
-        e = self.simplify(condition)
+        return self._holds(self.simplify(condition), strength, _NESTED_CONDITIONS)
+
+    def _holds(self, e: PrimExpr, strength: int, nesting: int) -> bool:
         if isinstance(e, IntImm):
             return e.value != 0
         match e:
-            case ex.And():
-                return self.can_prove(e.a, strength) and self.can_prove(e.b, strength)
-            case ex.Or():
-                return self.can_prove(e.a, strength) or self.can_prove(e.b, strength)
+            case ex.And() | ex.Or():
+                if nesting == 0:
+                    return False
+                check = all if isinstance(e, ex.And) else any
+                return check(self._holds(part, strength, nesting - 1) for part in joined_parts(e, type(e)))
             case ex.LT() | ex.LE() if is_index(e.a):
                 gap = plus(form_of(e.b), form_of(e.a), -1)
                 if isinstance(e, ex.LT):

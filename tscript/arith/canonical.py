@@ -14,7 +14,7 @@ constant would not fit in the type.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from tscript.arith.context import Context
 from tscript.arith.forms import Split, content, form_of, from_form, plus, positive_constant, split_of
@@ -39,25 +39,105 @@ def split_expr(source: PrimExpr, lower: int, upper: int | None) -> PrimExpr:
 
 def merge_splits(form: LinearForm) -> LinearForm:
     """The form with quotients and remainders of one number put together again, where the factors fit."""
-    while True:
-        found = [(t, k, s) for t, k in form[0].items() if (s := split_of(t)) is not None]
-        merged = _merge_once(form, found) if found else None
-        if merged is None:
-            return form
-        form = merged
+    groups: dict[PrimExpr, dict[PrimExpr, Split]] = {}
+    for t in form[0]:
+        s = split_of(t)
+        if s is not None:
+            groups.setdefault(s[0], {})[t] = s
+    if not groups:
+        return form
+    sums = _Merging(form, groups)
+    waiting = dict.fromkeys(groups)
+    while waiting:
+        source = next(iter(waiting))
+        del waiting[source]
+        while sums.merge_once(source):
+            pass
+        # What was merged may be a quotient or remainder of another number.
+        waiting.update(dict.fromkeys(sums.touched))
+        sums.touched.clear()
+    return sums.form
 
 
-def _merge_once(form: LinearForm, found: list[tuple[PrimExpr, int, Split]]) -> LinearForm | None:
-    for i, (t, k, s) in enumerate(found):
-        for other, m, r in found[i + 1 :]:
-            if s[0] is r[0]:
+_MERGE_LIMIT = 20_000
+"""Pairs of terms that one sum is searched for."""
+
+
+class _Merging:
+    """A sum whose splits, `groups` by what they are splits of, are being put together."""
+
+    def __init__(self, form: LinearForm, groups: dict[PrimExpr, dict[PrimExpr, Split]]) -> None:
+        self._given = form
+        self._terms, self._constant = form
+        self._groups = groups
+        self._tries = _MERGE_LIMIT
+        self.touched: list[PrimExpr] = []
+
+    @property
+    def form(self) -> LinearForm:
+        """The sum as it is now."""
+        return self._terms, self._constant
+
+    def merge_once(self, source: PrimExpr) -> bool:
+        """Put two splits of `source` together, or one with `source` itself; whether any fitted."""
+        found = [(t, s) for t, s in self._groups[source].items() if t in self._terms]
+        for i, (t, s) in enumerate(found):
+            k = self._terms[t]
+            for other, r in found[i + 1 :]:
+                self._tries -= 1
+                if self._tries < 0:
+                    return False
+                m = self._terms[other]
                 joined = _joined(s, k, r, m) or _joined(r, m, s, k)
                 if joined is not None:
-                    return _replaced(form, (t, other), *joined)
-        whole = _with_source(form, t, k, s)
-        if whole is not None:
-            return whole
-    return None
+                    (_, lower, upper), factor = joined
+                    part = form_of(source) if lower == 1 and upper is None else _one(source, lower, upper)
+                    self._replace({t: k, other: m}, 0, part, factor)
+                    return True
+            if self._with_source(t, k, s):
+                return True
+        return False
+
+    def _with_source(self, t: PrimExpr, k: int, s: Split) -> bool:
+        """`N * k - N // c * (k * c)` as `N % c * k`, and `N * k - N % c * k` as `N // c * (k * c)`."""
+        source, lower, upper = s
+        if (lower != 1 and upper is not None) or k % lower:
+            return False
+        factor = -k // lower
+        whole = form_of(source)
+        if not whole[0] or any(self._terms.get(x) != c * factor for x, c in whole[0].items()):
+            return False
+        old = {x: c * factor for x, c in whole[0].items()}
+        old[t] = k
+        if upper is None:
+            self._replace(old, whole[1] * factor, _one(source, 1, lower), factor)
+        else:
+            self._replace(old, whole[1] * factor, _one(source, upper, None), factor * upper)
+        return True
+
+    def _replace(self, old: Mapping[PrimExpr, int], constant: int, new: LinearForm, factor: int) -> None:
+        """Take off `old` and `constant`, add `factor` times `new`."""
+        if self._terms is self._given[0]:
+            # Others may hold the given form.
+            self._terms = dict(self._terms)
+        terms = self._terms
+        for x in old:
+            del terms[x]
+        for x, c in new[0].items():
+            total = terms.get(x, 0) + c * factor
+            if not total:
+                del terms[x]
+                continue
+            terms[x] = total
+            s = split_of(x)
+            if s is not None:
+                self._groups.setdefault(s[0], {})[x] = s
+                self.touched.append(s[0])
+        self._constant += new[1] * factor - constant
+
+
+def _one(source: PrimExpr, lower: int, upper: int | None) -> LinearForm:
+    return {split_expr(source, lower, upper): 1}, 0
 
 
 def _joined(s: Split, k: int, r: Split, m: int) -> tuple[Split, int] | None:
@@ -82,40 +162,14 @@ def _joined(s: Split, k: int, r: Split, m: int) -> tuple[Split, int] | None:
     return None
 
 
-def _replaced(form: LinearForm, old: Iterable[PrimExpr], new: Split, factor: int) -> LinearForm:
-    gone = set(old)
-    terms = {t: c for t, c in form[0].items() if t not in gone}
-    source, lower, upper = new
-    part = form_of(source) if lower == 1 and upper is None else ({split_expr(source, lower, upper): 1}, 0)
-    return plus((terms, form[1]), part, factor)
-
-
-def _with_source(form: LinearForm, t: PrimExpr, k: int, s: Split) -> LinearForm | None:
-    """`N * k - N // c * (k * c)` as `N % c * k`, and `N * k - N % c * k` as `N // c * (k * c)`."""
-    source, lower, upper = s
-    if lower != 1 and upper is not None:
-        return None
-    if k % lower:
-        return None
-    factor = -k // lower
-    whole = form_of(source)
-    terms = form[0]
-    if not whole[0] or any(terms.get(x) != c * factor for x, c in whole[0].items()):
-        return None
-    rest = plus(plus(form, whole, -factor), ({t: 1}, 0), -k)
-    if upper is None:
-        return plus(rest, ({split_expr(source, 1, lower): 1}, 0), factor)
-    return plus(rest, ({split_expr(source, upper, None): 1}, 0), factor * upper)
-
-
 def canonical_sum(form: LinearForm, dtype: DataType) -> PrimExpr | None:
     """The sum in normal form. Products of sums are multiplied out where that leaves fewer terms."""
-    merged = merge_splits(form)
-    if len(merged[0]) > 1 and any(isinstance(t, Mul) for t in merged[0]):
-        smaller = expanded(merged)
-        if len(smaller[0]) < len(merged[0]):
-            merged = merge_splits(smaller)
     try:
+        merged = merge_splits(form)
+        if len(merged[0]) > 1 and any(isinstance(t, Mul) for t in merged[0]):
+            smaller = expanded(merged)
+            if len(smaller[0]) < len(merged[0]):
+                merged = merge_splits(smaller)
         return from_form(merged, dtype)
     except ValueError:
         return None

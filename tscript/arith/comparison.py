@@ -29,10 +29,10 @@ def canonical_comparison(e: ex.CmpExpr, ctx: Context) -> PrimExpr | None:
     if truth is not None:
         return TRUE if truth else FALSE
     kind: type[ex.CmpExpr] = type(e)
-    gap = gap_of(e)
-    if kind is ex.GT or kind is ex.GE:
-        gap, kind = scaled(gap, -1), ex.LT if kind is ex.GT else ex.LE
     try:
+        gap = gap_of(e)
+        if kind is ex.GT or kind is ex.GE:
+            gap, kind = scaled(gap, -1), ex.LT if kind is ex.GT else ex.LE
         made = _ordered(kind, gap, e.a.dtype, ctx) if kind in (ex.LT, ex.LE) else _equality(kind, gap, e.a.dtype, ctx)
     except ValueError:
         return None

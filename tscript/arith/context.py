@@ -17,6 +17,22 @@ from tscript.ir.expr import IntImm, PrimExpr, Var
 from tscript.ir.linear import LinearForm
 
 _FACT_LIMIT = 64
+_WORK_LIMIT = 200_000
+"""Terms that one proof may look at."""
+
+
+class _Work:
+    """What is left of the work that one proof may do."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = _WORK_LIMIT
+
+    def exceeded(self, cost: int) -> bool:
+        """Take `cost` off; whether nothing is left."""
+        self.left -= cost
+        return self.left < 0
 
 
 class Context:
@@ -120,33 +136,40 @@ class Context:
                 return True
             if not form[0]:
                 return False
-        return self._by_facts(form, depth) or self._by_rounding(form, depth, 2)
+        work = _Work()
+        return self._by_facts(form, depth, work) or self._by_rounding(form, depth, 2, work)
 
-    def _by_facts(self, form: LinearForm, depth: int) -> bool:
+    def _by_facts(self, form: LinearForm, depth: int, work: _Work) -> bool:
         for fact in self.facts:
             for k in _ratios(form, fact):
                 if k > 0:
+                    if work.exceeded(len(form[0]) + len(fact[0])):
+                        return False
                     rest = plus(form, fact, -k)
                     below = self.form_bound(rest).low
                     if below is not None and below >= 0:
                         return True
-                    if depth > 1 and self._by_facts(rest, depth - 1):
+                    if depth > 1 and self._by_facts(rest, depth - 1, work):
                         return True
         return False
 
-    def _by_rounding(self, form: LinearForm, depth: int, rounds: int) -> bool:
+    def _by_rounding(self, form: LinearForm, depth: int, rounds: int, work: _Work) -> bool:
         """Whether `form >= 0` follows from `N - c + 1 <= c * (N // c) <= N`, for quotients in it."""
         for t, k in form[0].items():
             if not (isinstance(t, ex.FloorDiv) and isinstance(t.b, IntImm) and t.b.value > 0):
                 continue
+            if work.exceeded(2 * len(form[0])):
+                return False
             rest: LinearForm = ({o: c for o, c in form[0].items() if o is not t}, form[1])
             for numerator, divisor in _quotients(t, t.b.value, rest):
+                if work.exceeded(len(rest[0]) + len(numerator[0])):
+                    return False
                 least = plus(numerator, ({}, -(divisor - 1))) if k > 0 else numerator
                 without = plus(scaled(rest, divisor), least, k)
                 below = self.form_bound(without).low
-                if (below is not None and below >= 0) or (self.facts and self._by_facts(without, depth)):
+                if (below is not None and below >= 0) or (self.facts and self._by_facts(without, depth, work)):
                     return True
-                if rounds > 1 and self._by_rounding(without, depth, rounds - 1):
+                if rounds > 1 and self._by_rounding(without, depth, rounds - 1, work):
                     return True
         return False
 
@@ -184,14 +207,22 @@ class Context:
         terms, constant = form
         if not terms:
             return
+        highs = {t: self.form_bound(({t: c}, 0)).high for t, c in terms.items()}
+        known = constant + sum(high for high in highs.values() if high is not None)
+        open_ends = sum(high is None for high in highs.values())
         for t, c in terms.items():
-            others = {o: k for o, k in terms.items() if o is not t}
-            most = self.form_bound((others, constant)).high
-            if most is not None:
-                if c > 0:
-                    self.narrow(t, -(most // c), None)
-                else:
-                    self.narrow(t, None, most // -c)
+            high = highs[t]
+            if open_ends == 0 and high is not None:
+                most = known - high
+            elif open_ends == 1 and high is None:
+                most = known
+            else:
+                continue
+            # c * t is at least what the others leave of zero.
+            if c > 0:
+                self.narrow(t, -(most // c), None)
+            else:
+                self.narrow(t, None, most // -c)
         if len(terms) > 1 and len(self.facts) < _FACT_LIMIT:
             self.facts.append(form)
             self.forget_derived()
@@ -296,17 +327,22 @@ def _quotients(t: ex.FloorDiv, divisor: int, others: LinearForm) -> list[tuple[L
     return found
 
 
-def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    """The parts that `and` joins, in order."""
+def joined_parts(condition: PrimExpr, kind: type[ex.LogicExpr]) -> list[PrimExpr]:
+    """The parts that `and`, or `or`, joins, in order."""
     found: list[PrimExpr] = []
     stack = [condition]
     while stack:
         e = stack.pop()
-        if isinstance(e, ex.And):
+        if isinstance(e, kind):
             stack += [e.b, e.a]
         else:
             found.append(e)
     return found
+
+
+def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
+    """The parts that `and` joins, in order."""
+    return joined_parts(condition, ex.And)
 
 
 def is_pure_index(e: PrimExpr) -> bool:

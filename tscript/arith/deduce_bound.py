@@ -47,7 +47,13 @@ class _Solver:
         self.sets = sets
 
     def of_condition(self, e: PrimExpr) -> IntervalSet:
-        """Values of the variable for which `e` holds."""
+        """Values of the variable for which `e` holds; none where a constant does not fit in its type."""
+        try:
+            return self._of_comparison(e)
+        except ValueError:
+            return NOTHING
+
+    def _of_comparison(self, e: PrimExpr) -> IntervalSet:
         if isinstance(e, IntImm):
             return EVERYTHING if e.value else NOTHING
         if not (isinstance(e, ex.CmpExpr) and is_index(e.a)):

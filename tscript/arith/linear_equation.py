@@ -90,7 +90,11 @@ def detect_clip_bound(
         rest = {t: c for t, c in gap[0].items() if t is not v}, gap[1]
         # v + rest <= 0, or -v + rest <= 0.
         above = gap[0][v] > 0
-        limit = from_form(scaled(rest, -1) if above else rest, v.dtype)
+        try:
+            limit = from_form(scaled(rest, -1) if above else rest, v.dtype)
+        except ValueError:
+            # A constant that does not fit in the type.
+            return []
         for place in (0, 1) if isinstance(part, ex.EQ) else (int(above),):
             slot = 2 * wanted[v] + place
             old = bounds[slot]

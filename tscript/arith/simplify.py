@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 from tscript.arith.canonical import canonical_floordiv, canonical_floormod, canonical_sum
 from tscript.arith.comparison import FALSE, TRUE, canonical_comparison, implies, negated
 from tscript.arith.const_bound import Bound
-from tscript.arith.context import Context
+from tscript.arith.context import Context, joined_parts
 from tscript.arith.forms import form_of, is_index, plus, scaled
 from tscript.arith.rule import COMMUTATIVE, RuleTable
 from tscript.arith.rules import RULES
@@ -276,7 +276,7 @@ class Simplifier(Rewriter):
         if isinstance(e.a, IntImm) or isinstance(e.b, IntImm):
             return (make.and_ if is_and else make.or_)(e.a, e.b)
         kind: type[ex.LogicExpr] = ex.And if is_and else ex.Or
-        parts = _flat(e, kind)
+        parts = joined_parts(e, kind)
         if len(parts) > _JOINED_CONDITIONS:
             return None
         kept: list[PrimExpr] = []
@@ -365,18 +365,6 @@ class Simplifier(Rewriter):
 
 def _condition(e: Any) -> PrimExpr:
     return e.args[0] if isinstance(e, ex.Call) else e.condition
-
-
-def _flat(e: PrimExpr, kind: type[ex.LogicExpr]) -> list[PrimExpr]:
-    found: list[PrimExpr] = []
-    stack = [e]
-    while stack:
-        x = stack.pop()
-        if isinstance(x, kind):
-            stack += [x.b, x.a]
-        else:
-            found.append(x)
-    return found
 
 
 _Handler = Callable[[Simplifier, Any], PrimExpr | None]

@@ -38,6 +38,16 @@ def solve_linear_equations(
     analyzer = Analyzer() if analyzer is None else analyzer
     given = dict(ranges or {})
     source = IntConstraints(tuple(variables), given, tuple(equations))
+    try:
+        return _solved(source, analyzer)
+    except ValueError:
+        # A constant does not fit in its type: the system stays as it is.
+        same: dict[Var, PrimExpr] = {v: v for v in variables}
+        return IntConstraintsTransform(source, source, same, same)
+
+
+def _solved(source: IntConstraints, analyzer: Analyzer) -> IntConstraintsTransform:
+    variables, given, equations = source
     dtype = variables[0].dtype if variables else INT32
     rows: list[list[int]] = []
     rests: list[LinearForm] = []

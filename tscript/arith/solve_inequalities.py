@@ -51,11 +51,22 @@ def solve_inequalities_to_bounds(
     inequalities: Sequence[PrimExpr], variables: Sequence[Var], ranges: Mapping[Var, Range], analyzer: Analyzer
 ) -> tuple[dict[Var, IntGroupBounds], list[PrimExpr]]:
     """Bounds for each variable in terms of those after it, and conditions on what is left."""
+    conditions = [analyzer.simplify(e) for e in [*inequalities, *_range_conditions(variables, ranges)]]
+    try:
+        return _solved(conditions, variables)
+    except ValueError:
+        # A constant does not fit in its type: the conditions stay as they are.
+        return {}, list(dict.fromkeys(conditions))
+
+
+def _solved(
+    conditions: Sequence[PrimExpr], variables: Sequence[Var]
+) -> tuple[dict[Var, IntGroupBounds], list[PrimExpr]]:
+    """`solve_inequalities_to_bounds` for simple conditions. Raises ValueError where a constant does not fit."""
     forms: list[LinearForm] = []
     relations: list[PrimExpr] = []
     wanted = dict.fromkeys(variables)
-    for e in [*inequalities, *_range_conditions(variables, ranges)]:
-        simple = analyzer.simplify(e)
+    for simple in conditions:
         if isinstance(simple, IntImm):
             if not simple.value:
                 return {}, [IntImm(BOOL, 0)]

@@ -44,7 +44,8 @@ def detect_iter_map(
     exprs = [make.convert(e) for e in indices]
     try:
         return _detect(exprs, input_iters, make.convert(predicate), level, simplify_trivial_iterators, analyzer)
-    except NotAffine as e:
+    except (NotAffine, ValueError) as e:
+        # A ValueError speaks of a factor or an extent that does not fit in the type of the index.
         return IterMapResult([], [str(e)], _FALSE)
 
 
@@ -163,7 +164,7 @@ def normalize_to_iter_sum(
     rewriter = IterMapRewriter(bound_analyzer(analyzer, input_iters), input_iters, drop_trivial=True)
     try:
         total = rewriter.sum_of(make.convert(index))
-    except NotAffine as e:
+    except (NotAffine, ValueError) as e:
         raise ValueError(str(e)) from None
     args = sorted(total.args, key=lambda s: -s.scale.value if isinstance(s.scale, IntImm) else -(1 << 62))
     return IterSumExpr(tuple(args), total.base)

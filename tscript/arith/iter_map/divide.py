@@ -79,7 +79,8 @@ def subspace_divide(
         for index in found.indices:
             d = divider.divide_sum(index, None)
             result.append([IterMark(d.outer, d.outer_extent), IterMark(d.inner, d.inner_extent)])
-    except _Mixed:
+    except (_Mixed, ValueError):
+        # A ValueError speaks of an extent that does not fit in the type of the index.
         return []
     nothing = IterSumExpr((), IntImm("int32", 0))
     result.append([IterMark(nothing, c) for c in conditions])

@@ -23,6 +23,12 @@ class NotAffine(Exception):
     """An expression is no sum of splits; the text says why."""
 
 
+WORK_LIMIT: Final = 200_000
+"""Terms that are looked at for one index."""
+_CHAIN_LIMIT: Final = 256
+"""Splits that one iterator is made of."""
+
+
 Key = tuple[tuple[IterMark, PrimExpr, PrimExpr], PrimExpr]
 
 
@@ -48,6 +54,7 @@ class IterMapRewriter:
         self.input_marks: list[IterMark] = []
         self.constraints: list[Constraint] = []
         self.padding: Padding | None = None
+        self._work = WORK_LIMIT
         self._fused: dict[tuple[Key, ...], Fused] = {}
         self._values: dict[PrimExpr, IterSumExpr] = {}
         for var, dom in input_iters.items():
@@ -90,6 +97,7 @@ class IterMapRewriter:
     def sum_of(self, index: PrimExpr) -> IterSumExpr:
         """`index` as a sum of splits, as written. Raises NotAffine."""
         values = dict(self._values)
+        self._work = WORK_LIMIT
 
         def visit(n: object) -> None:
             if isinstance(n, PrimExpr) and n not in values:
@@ -99,6 +107,12 @@ class IterMapRewriter:
             post_order_visit(index, visit)
         return values[index]
 
+    def _spend(self, terms: int) -> None:
+        """Raises NotAffine where an index takes too much work."""
+        self._work -= terms
+        if self._work < 0:
+            raise NotAffine(f"an index has too many terms: more than {WORK_LIMIT} would be looked at")
+
     def _value(self, e: PrimExpr, values: dict[PrimExpr, IterSumExpr]) -> IterSumExpr:
         rule = _RULES.get(type(e))
         if rule is not None and isinstance(e, ex.BinaryExpr):
@@ -107,7 +121,9 @@ class IterMapRewriter:
                 return rule(self, e, a, b)
             # What has iterators in it may still have lost them, as the quotient of what is too small.
             return IterSumExpr((), self.factors.analyzer.simplify(type(e)(a.base, b.base)))
-        elif any(values[v].args for v in _variables(e, values)):
+        below = _variables(e, values)
+        self._spend(len(below))
+        if any(values[v].args for v in below):
             raise NotAffine(f"`{e}` is no sum, multiple, quotient or remainder of iterators")
         if isinstance(e, (IntImm, Var)):
             return IterSumExpr((), e)
@@ -121,6 +137,7 @@ class IterMapRewriter:
 
     def _plus(self, a: IterSumExpr, b: IterSumExpr, negative: bool) -> IterSumExpr:
         f = self.factors
+        self._spend(len(a.args) + len(b.args))
         args = {s.key: s for s in a.args}
         for s in b.args:
             scale = f.mul(s.scale, IntImm(s.scale.dtype, -1)) if negative else s.scale
@@ -137,6 +154,7 @@ class IterMapRewriter:
         if a.args and b.args:
             raise NotAffine(f"`{e}` multiplies iterators with each other")
         total, factor = (a, b.base) if a.args else (b, a.base)
+        self._spend(len(total.args))
         if is_int(factor, 0):
             return IterSumExpr((), factor)
         f = self.factors
@@ -232,7 +250,7 @@ class IterMapRewriter:
     ) -> tuple[list[IterSplitExpr], list[IterSplitExpr], PrimExpr, PrimExpr, PrimExpr] | None:
         """Splits innermost first, flat and with narrowed sums as marks; the smallest step; what to add; the extent."""
         f = self.factors
-        first = self._smallest(args)
+        first = None if len(args) > _CHAIN_LIMIT else self._smallest(args)
         if first is None:
             return None
         step = first.scale
