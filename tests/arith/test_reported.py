@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import pytest
 
-from tscript.arith import Analyzer, Bound, ConstIntBound, const_bound, simplify
+from tscript.arith import (
+    Analyzer,
+    Bound,
+    ConstIntBound,
+    IntSet,
+    ProofStrength,
+    const_bound,
+    deduce_bound,
+    detect_clip_bound,
+    detect_iter_map,
+    detect_linear_equation,
+    estimate_region_upper_bound,
+    eval_set,
+    iter_map_simplify,
+    simplify,
+    solve_linear_equations,
+    solve_linear_inequalities,
+)
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
 from tscript.ir import semantics
@@ -139,6 +157,74 @@ def test_deep_and_wide_inputs_end_in_time():
     for k in range(100):
         nested = make.if_then_else(Y + k < nested, nested, k)
     assert simplify(nested) is not None
+
+
+def sum_of(make_term, count):
+    total = X
+    for k in range(count):
+        total = ex.Add(total, make_term(k))
+    return total
+
+
+def joined(kind, count):
+    total = X < Y
+    for k in range(count):
+        other = ex.Or if kind is ex.And else ex.And
+        total = kind(other(total, Var(f"v{k}") < X), Var(f"w{k}") < k)
+    return total
+
+
+def doubled(make_next, count):
+    e = X
+    for k in range(count):
+        e = make_next(e, k)
+    return e
+
+
+HOSTILE = {
+    "wide sum": sum_of(lambda k: Var(f"v{k}") * (k % 7 + 1), 4000),
+    "wide quotients": sum_of(lambda k: Var(f"v{k}") // (k % 7 + 2), 1500),
+    "quotients of one number": sum_of(lambda k: X // (k + 2) % (k % 5 + 2), 1000),
+    "products": sum_of(lambda k: Var(f"a{k}") * Var(f"b{k}"), 2000),
+    "product of itself": doubled(lambda e, k: ex.Mul(e, e + 1), 60),
+    "least of itself": doubled(lambda e, k: ex.Min(ex.Add(e, X), ex.Sub(e, Y)), 100),
+    "nested choices": doubled(lambda e, k: ex.Select(k > X, e, e + 1), 200),
+    "rounded again": doubled(lambda e, k: (e + e % (k + 2)) // (k + 2), 300),
+    "conjunction": doubled(lambda e, k: ex.And(e, Var(f"v{k}") < k) if k else X < Y, 2000),
+    "disjunctions of conjunctions": joined(ex.Or, 500),
+    "huge factors": doubled(lambda e, k: ex.Mul(e, IntImm("int32", 2**31 - 1 - k)), 400),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_question_runs_away(name):
+    e, started = HOSTILE[name], time.process_time()
+    condition = e if e.dtype.is_bool else e < 17
+    ranges, relaxed = {X: Range(0, 8), Y: Range(0, 16)}, {Y: IntSet.interval(0, 9)}
+    a = Analyzer()
+    a.can_prove(condition, ProofStrength.SYMBOLIC_BOUND)
+    with a.constraint_scope(condition):
+        a.simplify(X // 4)
+    deduce_bound(X, condition, {}, relaxed)
+    detect_clip_bound(condition, [X, Y])
+    solve_linear_inequalities([condition], [X], {X: Range(0, 9)})
+    detect_iter_map([X * 16 + Y], ranges, condition)
+    if not e.dtype.is_bool:
+        for answer in (
+            a.simplify,
+            a.rewrite_simplify,
+            a.canonical_simplify,
+            a.const_int_bound,
+            a.modular_set,
+            a.int_set,
+        ):
+            assert answer(e) is not None
+        eval_set(e, {X: Range(0, 8), Y: Range(0, N)})
+        detect_linear_equation(e, [X, Y])
+        solve_linear_equations([make.compare(ex.EQ, e, 17)], [X], {X: Range(0, 9)})
+        estimate_region_upper_bound([Range.from_min_extent(e, 1)], ranges)
+        iter_map_simplify([e], ranges)
+    assert time.process_time() - started < 20
 
 
 def test_mixed_types_never_appear():

@@ -210,7 +210,19 @@ def _product(a: Bound, b: Bound) -> Bound:
     corners = [_times(x, y) for x in _ends(a) for y in _ends(b)]
     low = None if any(c == -_INFINITE for c in corners) else min(corners)
     high = None if any(c == _INFINITE for c in corners) else max(corners)
-    return Bound(None if low is None else int(low), None if high is None else int(high))
+    return Bound(_least_end(low), _greatest_end(high))
+
+
+_LARGEST: Final = 1 << 1024
+"""What repeated products exceed counts as no bound: numbers twice as long at each step would fill the memory."""
+
+
+def _least_end(low: int | float | None) -> int | None:
+    return None if low is None or low < -_LARGEST else min(int(low), _LARGEST)
+
+
+def _greatest_end(high: int | float | None) -> int | None:
+    return None if high is None or high > _LARGEST else max(int(high), -_LARGEST)
 
 
 _INFINITE: Final = float("inf")

@@ -38,6 +38,10 @@ class _Touched(Visitor):
         self.relaxed: dict[Var, IntervalSet] = {}
         self.evaluator = SetEvaluator(self.relaxed, Analyzer())
 
+    def _relax(self, var: Var, values: IntervalSet) -> None:
+        self.relaxed[var] = values
+        self.evaluator.relax(self.relaxed)
+
     def simplified(self, dom: Range) -> Range:
         """A range with simplified ends."""
         return Range.from_min_extent(self.evaluator.simple(dom.min), self.evaluator.simple(dom.extent))
@@ -56,21 +60,21 @@ class _Touched(Visitor):
             return
         self.visit(node.min)
         self.visit(node.extent)
-        self.relaxed[node.loop_var] = self._range(Range.from_min_extent(node.min, node.extent))
+        self._relax(node.loop_var, self._range(Range.from_min_extent(node.min, node.extent)))
         self.visit(node.body)
 
     def visit_LetStmt(self, node: LetStmt) -> None:
         """The variable runs through what its value does."""
         self.visit(node.value)
         if node.value.dtype.is_integer:
-            self.relaxed[node.var] = self.evaluator.of(node.value)
+            self._relax(node.var, self.evaluator.of(node.value))
         self.visit(node.body)
 
     def visit_BlockRealize(self, node: BlockRealize) -> None:
         """Axes run through what their bindings do."""
         for value, axis in zip(node.iter_values, node.block.iter_vars, strict=True):
             self.visit(value)
-            self.relaxed[axis.var] = self.evaluator.of(value)
+            self._relax(axis.var, self.evaluator.of(value))
         self.visit(node.predicate)
         if node.block.init is not None:
             self.visit(node.block.init)

@@ -157,6 +157,12 @@ class SetEvaluator:
         self.relaxed = relaxed
         self.analyzer = Analyzer() if analyzer is None else analyzer
         self.depth = 64
+        self._found: dict[PrimExpr, IntervalSet] = {}
+
+    def relax(self, relaxed: Mapping[Var, IntervalSet]) -> None:
+        """Evaluate over these sets of variables from now on."""
+        self.relaxed = relaxed
+        self._found.clear()
 
     def of(self, e: PrimExpr) -> IntervalSet:
         """The set that `e` runs through while the relaxed variables run through theirs."""
@@ -165,11 +171,15 @@ class SetEvaluator:
         rule = _RULES.get(type(e))
         if rule is None or self.depth <= 0:
             return EVERYTHING
+        found = self._found.get(e)
+        if found is not None:
+            return found
         self.depth -= 1
         try:
-            return rule(self, e)
+            found = self._found[e] = rule(self, e)
         finally:
             self.depth += 1
+        return found
 
     def simple(self, e: PrimExpr) -> PrimExpr:
         """A simpler form of an end."""

@@ -93,7 +93,14 @@ def _sub(a: ModularSet, b: ModularSet) -> ModularSet:
 
 
 def _mul(a: ModularSet, b: ModularSet) -> ModularSet:
-    return _made(math.gcd(a.coeff * b.coeff, a.coeff * b.base, b.coeff * a.base), a.base * b.base)
+    coeff, base = math.gcd(a.coeff * b.coeff, a.coeff * b.base, b.coeff * a.base), a.base * b.base
+    if max(coeff, abs(base)) > _LARGEST:
+        # Repeated products would make numbers twice as long at each step.
+        coeff = math.gcd(coeff, _LARGEST)
+    return _made(coeff, base)
+
+
+_LARGEST: Final = 1 << 1024
 
 
 def _floordiv(a: ModularSet, b: ModularSet) -> ModularSet:

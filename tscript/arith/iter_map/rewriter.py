@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from tscript.arith.analyzer import Analyzer
+from tscript.arith.forms import form_of, mentions
 from tscript.arith.iter_map.factors import Factors, is_int
 from tscript.arith.iter_map.model import IterMark, IterSplitExpr, IterSumExpr
 from tscript.arith.iter_map.padding import Padding
@@ -23,7 +24,7 @@ class NotAffine(Exception):
     """An expression is no sum of splits; the text says why."""
 
 
-WORK_LIMIT: Final = 200_000
+WORK_LIMIT: Final = 20_000
 """Terms that are looked at for one index."""
 _CHAIN_LIMIT: Final = 256
 """Splits that one iterator is made of."""
@@ -57,6 +58,7 @@ class IterMapRewriter:
         self._work = WORK_LIMIT
         self._fused: dict[tuple[Key, ...], Fused] = {}
         self._values: dict[PrimExpr, IterSumExpr] = {}
+        self._variables = input_iters
         for var, dom in input_iters.items():
             self._values[var] = self._input(var, dom, drop_trivial)
 
@@ -96,6 +98,8 @@ class IterMapRewriter:
 
     def sum_of(self, index: PrimExpr) -> IterSumExpr:
         """`index` as a sum of splits, as written. Raises NotAffine."""
+        if not mentions(index, self._variables):
+            return IterSumExpr((), self.factors.analyzer.simplify(index))
         values = dict(self._values)
         self._work = WORK_LIMIT
 
@@ -119,6 +123,7 @@ class IterMapRewriter:
             a, b = values[e.a], values[e.b]
             if a.args or b.args:
                 return rule(self, e, a, b)
+            self._spend(_terms(a.base) + _terms(b.base))
             # What has iterators in it may still have lost them, as the quotient of what is too small.
             return IterSumExpr((), self.factors.analyzer.simplify(type(e)(a.base, b.base)))
         below = _variables(e, values)
@@ -137,7 +142,7 @@ class IterMapRewriter:
 
     def _plus(self, a: IterSumExpr, b: IterSumExpr, negative: bool) -> IterSumExpr:
         f = self.factors
-        self._spend(len(a.args) + len(b.args))
+        self._spend(len(a.args) + len(b.args) + _terms(a.base) + _terms(b.base))
         args = {s.key: s for s in a.args}
         for s in b.args:
             scale = f.mul(s.scale, IntImm(s.scale.dtype, -1)) if negative else s.scale
@@ -344,6 +349,10 @@ class IterMapRewriter:
         self._fused[_flat_key(flat)] = fused
         self.constraints = [c for c in self.constraints if _flat_key(list(c.splits)) != _flat_key(flat)]
         self.constraints.append(Constraint(tuple(flat), fused))
+
+
+def _terms(e: PrimExpr) -> int:
+    return len(form_of(e)[0])
 
 
 def _zero(like: PrimExpr) -> IntImm:
