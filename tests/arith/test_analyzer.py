@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tscript.arith import Analyzer, Bound, ConstIntBound, ModularSet, ProofStrength
+from tscript.arith import Analyzer, Bound, CompareResult, ConstIntBound, ModularSet, ProofStrength
 from tscript.ir import construct as make
 from tscript.ir.expr import IntImm, Range, SizeVar, Var
 from tscript.testing.random_index import index_value, random_condition, random_index
@@ -177,3 +177,46 @@ def test_forms_with_ranges(before, after):
     a.bind(X, Range(0, 4))
     a.bind(Y, Range(0, 8))
     assert str(a.simplify(before)) == after
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_comparisons_of_two_numbers_say_what_holds(seed):
+    rng = random.Random(seed)
+    a = Analyzer()
+    low, count = rng.randint(-3, 3), rng.randint(1, 6)
+    a.bind(X, Range.from_min_extent(low, count))
+    a.bind(Y, Range(0, N))
+    left, right = random_index(rng, (X, Y), 2), random_index(rng, (X, Y, N), 1)
+    found = a.try_compare(left, right, rng.random() < 0.5)
+    for _ in range(30):
+        n = rng.randint(1, 9)
+        env = {N: n, X: low + rng.randrange(count), Y: rng.randrange(n)}
+        x, y = index_value(left, env), index_value(right, env)
+        holds = {
+            CompareResult.EQ: x == y, CompareResult.LT: x < y, CompareResult.LE: x <= y, CompareResult.GT: x > y,
+            CompareResult.GE: x >= y, CompareResult.NE: x != y, CompareResult.UNKNOWN: True,
+        }  # fmt: skip
+        assert holds[found], f"seed {seed}: {left} and {right} at {env}: {found!r}"
+
+
+def test_numbers_are_compared_as_far_as_is_known():
+    a = Analyzer()
+    a.bind(X, Range(0, N))
+    assert a.try_compare(X, N) == CompareResult.LT and a.try_compare(N, X) == CompareResult.GT
+    assert a.try_compare(X + 1, N) == CompareResult.LE and a.try_compare(X, 0) == CompareResult.GE
+    assert (
+        a.try_compare(X + Y, Y + X) == CompareResult.EQ and a.try_compare(Y * 2, Y * 2 + Z * 4 + 1) == CompareResult.NE
+    )
+    assert a.try_compare(X, Y) == CompareResult.UNKNOWN
+
+
+def test_steps_can_be_limited_and_knowledge_asked_for():
+    a = Analyzer()
+    assert not a.const_int_bound_is_bound(X)
+    a.bind(X, Range(0, 4))
+    a.bind(Y, Z + 1)
+    assert a.const_int_bound_is_bound(X) and a.const_int_bound_is_bound(Y)
+    a.set_maximum_rewrite_steps(1000)
+    assert a.simplify((Z * 4 + X) // 4) is Z
+    with pytest.raises(ValueError, match="at least 1"):
+        a.set_maximum_rewrite_steps(0)

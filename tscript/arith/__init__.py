@@ -1,6 +1,6 @@
 """Integer reasoning about index expressions: simplification, bounds, sets, iterator maps, equations."""
 
-from tscript.arith.analyzer import Analyzer, ConstIntBound, ProofStrength
+from tscript.arith.analyzer import Analyzer, CompareResult, ConstIntBound, ProofStrength
 from tscript.arith.const_bound import Bound, const_bound
 from tscript.arith.constraints import IntConstraints, IntConstraintsTransform, IntGroupBounds
 from tscript.arith.deduce_bound import deduce_bound
@@ -27,6 +27,7 @@ from tscript.arith.solve_inequalities import solve_linear_inequalities
 __all__ = [
     "Analyzer",
     "Bound",
+    "CompareResult",
     "ConstIntBound",
     "IntConstraints",
     "IntConstraintsTransform",

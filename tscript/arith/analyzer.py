@@ -29,6 +29,19 @@ class ProofStrength(IntEnum):
     SYMBOLIC_BOUND = 1
 
 
+class CompareResult(IntEnum):
+    """What is certain of two numbers: how the first compares with the second."""
+
+    INCONSISTENT = 0
+    EQ = 1
+    LT = 2
+    LE = 3
+    GT = 4
+    GE = 5
+    NE = 6
+    UNKNOWN = 7
+
+
 class ConstIntBound(NamedTuple):
     """Constant bounds, both inclusive; `POS_INF` and `NEG_INF` stand for none."""
 
@@ -50,6 +63,12 @@ class ConstIntBound(NamedTuple):
         """The same bounds with None for those that are missing."""
         low, high = self.min_value, self.max_value
         return Bound(None if low == -math.inf else int(low), None if high == math.inf else int(high))
+
+
+_COMPARISONS = (
+    (ex.EQ, CompareResult.EQ), (ex.LT, CompareResult.LT), (ex.GT, CompareResult.GT), (ex.LE, CompareResult.LE),
+    (ex.GE, CompareResult.GE), (ex.NE, CompareResult.NE),
+)  # fmt: skip
 
 
 class Analyzer:
@@ -174,6 +193,19 @@ class Analyzer:
 
     # -- simplification ---------------------------------------------------------------------------
 
+    def set_maximum_rewrite_steps(self, maximum: int) -> None:
+        """Let one simplification take `maximum` rewriting steps from now on. Raises ValueError for less than one.
+
+        >>> analyzer, i = Analyzer(), Var("i")
+        >>> analyzer.set_maximum_rewrite_steps(100)
+        >>> analyzer.simplify(i + 1 - 1) is i
+        True
+        """
+        if maximum < 1:
+            raise ValueError(f"{maximum} rewriting steps were asked for: give at least 1")
+        self._budget = maximum
+        self._context.forget_derived()
+
     def simplify(self, expr: ExprLike, steps: int = 2) -> PrimExpr:
         """An equal expression in normal form; the same object where it was in normal form already.
 
@@ -209,6 +241,10 @@ class Analyzer:
         ConstIntBound(min_value=1, max_value=15)
         """
         return ConstIntBound.of(self.bound(make.convert(expr)))
+
+    def const_int_bound_is_bound(self, var: Var) -> bool:
+        """Whether a range, a value or bounds of `var` were given."""
+        return var in self._context.bounds or var in self._context.values
 
     def modular_set(self, expr: ExprLike) -> ModularSet:
         """What is known of remainders of `expr`: it is `base` plus a multiple of `coeff`."""
@@ -255,6 +291,20 @@ class Analyzer:
     def _is_nonneg(self, gap: LinearForm, strength: int) -> bool:
         ctx, depth = self._context, 1 if strength == ProofStrength.DEFAULT else 3
         return ctx.is_nonneg(gap, depth) or ctx.is_nonneg(expanded(gap), depth)
+
+    def try_compare(self, lhs: ExprLike, rhs: ExprLike, propagate_inequalities: bool = True) -> CompareResult:
+        """The most that is certain of how `lhs` compares with `rhs`; several known inequalities may be combined for it.
+
+        >>> analyzer, i, n = Analyzer(), Var("i"), Var("n")
+        >>> analyzer.bind(i, Range(0, n))
+        >>> analyzer.try_compare(i, n).name
+        'LT'
+        """
+        strength = ProofStrength.SYMBOLIC_BOUND if propagate_inequalities else ProofStrength.DEFAULT
+        for kind, result in _COMPARISONS:
+            if self.can_prove(make.compare(kind, lhs, rhs), strength):
+                return result
+        return CompareResult.UNKNOWN
 
     def can_prove_equal(self, a: ExprLike, b: ExprLike) -> bool:
         """Whether `a` and `b` certainly have the same value."""

@@ -53,6 +53,15 @@ class IntSet:
         return IntervalSet(first, make.simple_sub(make.add(first, count), make.const(1, first.dtype)))
 
     @staticmethod
+    def vector(vec: ExprLike) -> IntervalSet:
+        """The values of all lanes of a vector; the one value of a scalar.
+
+        >>> IntSet.vector(ex.Ramp(IntImm("int32", 4), IntImm("int32", 2), 8))
+        IntervalSet[4, 18]
+        """
+        return SetEvaluator({}).of(make.convert(vec))
+
+    @staticmethod
     def everything() -> IntervalSet:
         """All integers."""
         return EVERYTHING
