@@ -25,7 +25,7 @@ from tscript.ir import expr as ex
 from tscript.ir.buffer import decl_buffer
 from tscript.ir.dtype import INT32
 from tscript.ir.expr import BufferLoad, IntImm, Range, Var
-from tscript.ir.stmt import BufferStore, For
+from tscript.ir.stmt import BufferStore, For, LetStmt
 from tscript.testing.random_index import index_value, random_condition, random_index
 
 X, Y, Z, N = Var("x"), Var("y"), Var("z"), Var("n")
@@ -183,3 +183,27 @@ def test_touched_domain_of_a_loop_nest():
     rows, columns = domain_touched(nest, a)
     assert (rows.min.value, rows.extent.value, columns.min.value, columns.extent.value) == (1, 8, 1, 7)
     assert domain_touched(nest, b, consider_stores=False)[0].extent.value == 0
+
+
+def test_sets_of_vector_indices():
+    lanes, i = Var("v", "int32x4"), Var("i")
+    ramp = ex.Ramp(i * 8, IntImm(INT32, 2), 4)
+    assert str(eval_set(ramp, {i: Range(0, 3)})) == "IntervalSet[0, 22]"
+    assert str(eval_set(ex.Ramp(i, IntImm(INT32, -1), 4), {i: Range(0, 3)})) == "IntervalSet[-3, 2]"
+    assert str(eval_set(ex.Broadcast(i + N, 4), {i: Range(0, 3)})) == "IntervalSet[n, n + 2]"
+    assert eval_set(ex.Add(ramp, ex.Broadcast(i, 4)), {i: Range(0, 3)}).is_everything()
+    assert str(IntSet.vector(ramp)) == "IntervalSet[i * 8, i * 8 + 6]"
+    assert IntSet.vector(i).is_single_point() and eval_set(lanes, {i: Range(0, 3)}).is_everything()
+
+
+@pytest.mark.parametrize("through_let", [False, True])
+def test_touched_domain_of_a_vector_index(through_let):
+    a = decl_buffer((64,), "float32", "A")
+    i, v = Var("i"), Var("v", "int32x4")
+    index = ex.Ramp(i * 4, IntImm(INT32, 1), 4)
+    value = ex.Broadcast(ex.FloatImm("float32", 0.0), 4)
+    body = BufferStore(a, value, (v if through_let else index,))
+    if through_let:
+        body = LetStmt(v, index, body)
+    (found,) = domain_touched(For(i, IntImm(INT32, 1), IntImm(INT32, 3), "serial", body), a)
+    assert (found.min.value, found.extent.value) == (4, 12)
