@@ -69,12 +69,14 @@ def check_schedule(
     native: bool = True,
     exact: bool = True,
     packed: Mapping[int, Packed] | None = None,
+    regions: bool = True,
 ) -> Schedule:
     """Do `steps` on a schedule of `func` and check everything that holds for any schedule; the schedule.
 
     `expected`: the program that results, as text or program. `sizes`: values of symbolic sizes and scalars by
     name (5 for those not given). `run=False` where there is nothing to run, `native=False` where there is no code
     for it, `exact=False` where rounding differs. `packed` tells by number which parameters have another layout now.
+    `regions=False` where blocks access more than they declare.
     """
     before = func.script()
     sch = Schedule(func, seed=7, debug_mask="all")
@@ -97,7 +99,7 @@ def check_schedule(
         check_round_trip(f)
     check_replay(func, sch)
     if run:
-        check_same_results(func, sch.mod, sizes or {}, native=native, exact=exact, packed=packed)
+        check_same_results(func, sch.mod, sizes or {}, native=native, exact=exact, packed=packed, regions=regions)
     return sch
 
 
@@ -134,6 +136,7 @@ def check_same_results(
     native: bool = True,
     exact: bool = True,
     packed: Mapping[int, Packed] | None = None,
+    regions: bool = True,
 ) -> None:
     """Both programs do the same to the same random arguments, in the interpreter and as native code."""
     old, new = _functions(before), _functions(after)
@@ -141,14 +144,21 @@ def check_same_results(
     for name, func in old.items():
         expected = arguments_of(func, sizes)
         interp.run(func, *expected)
-        _compare(_ran(func, new[name], sizes, packed, native=False), expected, f"{name}, interpreted,", exact)
+        got = _ran(func, new[name], sizes, packed, native=False, regions=regions)
+        _compare(got, expected, f"{name}, interpreted,", exact)
         if native:
             got = _ran(func, new[name], sizes, packed, native=True)
             _compare(got, expected, f"{name}, as native code,", exact)
 
 
 def _ran(
-    old: PrimFunc, new: PrimFunc, sizes: Mapping[str, int], packed: Mapping[int, Packed] | None, *, native: bool
+    old: PrimFunc,
+    new: PrimFunc,
+    sizes: Mapping[str, int],
+    packed: Mapping[int, Packed] | None,
+    *,
+    native: bool,
+    regions: bool = True,
 ) -> list[Any]:
     """What `new` makes of the arguments of `old`, brought into its layouts and back."""
     got, shapes = arguments_of(old, sizes), [getattr(a, "shape", ()) for a in arguments_of(new, sizes)]
@@ -158,7 +168,7 @@ def _ran(
     if native:
         build(new.with_attr("global_symbol", "main"), target="llvm")["main"](*got)
     else:
-        interp.run(new, *got)
+        interp.run(new, *got, check_regions=regions)
     for k, p in (packed or {}).items():
         got[k] = p.unpack(got[k], before[k].shape)
     return got

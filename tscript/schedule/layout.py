@@ -236,6 +236,30 @@ def _evaluate(e: PrimExpr, env: Mapping[Var, npt.NDArray[np.int64]]) -> npt.NDAr
     return apply(a, b)
 
 
+def find_exception(condition: ex.CmpExpr, domain: Mapping[Var, Range]) -> str | None:
+    """Values of variables in `domain` for which `a <= b` does not hold, as text; None where it holds for all of them.
+
+    Empty where not all values can be tried.
+    """
+    sizes = [
+        (r.min.value, r.extent.value)
+        for r in domain.values()
+        if isinstance(r.min, IntImm) and isinstance(r.extent, IntImm)
+    ]
+    if len(sizes) != len(domain) or np.prod([n for _, n in sizes], dtype=float) > _MOST_POINTS:
+        return ""
+    shape = [max(n, 0) for _, n in sizes]
+    grid = np.indices(shape, dtype=np.int64)
+    env = {v: g + low for v, g, (low, _) in zip(domain, grid, sizes, strict=True)}
+    a, b = _evaluate(condition.a, env), _evaluate(condition.b, env)
+    if a is None or b is None:
+        return ""
+    wrong = np.argwhere(np.broadcast_to(a > b, shape))
+    if not len(wrong):
+        return None
+    return ", ".join(f"{v.name} = {int(k) + low}" for v, k, (low, _) in zip(domain, wrong[0], sizes, strict=True))
+
+
 def _bounds_of_space(indices: Sequence[Var], shape: Sequence[PrimExpr]) -> dict[Var, Bound]:
     return range_bounds({v: Range.from_min_extent(IntImm(v.dtype, 0), s) for v, s in zip(indices, shape, strict=False)})
 

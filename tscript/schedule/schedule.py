@@ -13,6 +13,7 @@ from tscript.schedule.instruction import Instruction
 from tscript.schedule.primitive import run_instruction
 from tscript.schedule.primitives import add_unit_loop as add_unit_loop_
 from tscript.schedule.primitives import annotate as annotate_
+from tscript.schedule.primitives import annotate_buffer_access as annotate_buffer_access_
 from tscript.schedule.primitives import bind as bind_
 from tscript.schedule.primitives import blockize as blockize_
 from tscript.schedule.primitives import blockize as blockize_
@@ -41,6 +42,7 @@ from tscript.schedule.primitives import set_axis_separator as set_axis_separator
 from tscript.schedule.primitives import set_scope as set_scope_
 from tscript.schedule.primitives import split as split_
 from tscript.schedule.primitives import storage_align as storage_align_
+from tscript.schedule.primitives import transform_block_layout as transform_block_layout_
 from tscript.schedule.primitives import transform_layout as transform_layout_
 from tscript.schedule.primitives import unroll as unroll_
 from tscript.schedule.primitives import unsafe_hide_buffer_access as unsafe_hide_buffer_access_
@@ -208,9 +210,11 @@ class Schedule(ScheduleCore):
     set_scope = set_scope_.set_scope
     storage_align = storage_align_.storage_align
     transform_layout = transform_layout_.transform_layout
+    transform_block_layout = transform_block_layout_.transform_block_layout
     set_axis_separator = set_axis_separator_.set_axis_separator
     unsafe_set_dtype = unsafe_set_dtype_.unsafe_set_dtype
     unsafe_hide_buffer_access = unsafe_hide_buffer_access_.unsafe_hide_buffer_access
+    annotate_buffer_access = annotate_buffer_access_.annotate_buffer_access
     blockize = blockize_.blockize
     blockize = blockize_.blockize
     compute_inline = compute_inline_.compute_inline
