@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -300,6 +301,83 @@ def test_threads_are_named_right_and_once() -> None:
         s.bind(j, "threadIdx.x")
 
     rejects(matmul(4, 5, 6).func, twice, "loop `i`, which is around or inside it, is bound to it", ["j", "i"])
+
+
+@T.prim_func
+def staged(X: T.Buffer((4, 32), "float32"), Z: T.Buffer((4, 32), "float32")):
+    Y = T.alloc_buffer((4, 32), scope="shared")
+    for i, j in T.grid(4, 32):
+        with T.block("Y"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            Y[vi, vj] = X[vi, vj]
+    for i, j in T.grid(4, 32):
+        with T.block("Z"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            Z[vi, vj] = Y[vi, 31 - vj] * 2.0
+
+
+def filled_together(threads: int, *, scope: str = "shared", outer_first: bool = True) -> Callable[[Schedule], None]:
+    """Threads over columns, which together fill a row that each of them reads elsewhere."""
+
+    def steps(s: Schedule) -> None:
+        s.set_scope("Y", 0, scope)
+        i, j = s.get_loops("Z")
+        j0, j1 = s.split(j, [None, 16])
+        s.reorder(i, j1, j0)
+        s.bind(i, "blockIdx.x")
+        if outer_first:
+            s.bind(j1, "threadIdx.x")
+        s.compute_at("Y", j1)
+        copy = s.get_loops("Y")[-1]
+        _, lane = s.split(copy, [None, threads])
+        s.bind(lane, "threadIdx.x")
+        if not outer_first:
+            s.bind(j1, "threadIdx.x")
+
+    return steps
+
+
+def test_threads_fill_shared_memory_together() -> None:
+    sch = check_schedule(staged, filled_together(16))
+    assert sch.mod.script().count('T.thread_binding(16, thread="threadIdx.x")') == 2
+    # Before the outer loop is a thread, what is computed in it is only what one iteration needs.
+    rejects(staged, filled_together(2, outer_first=False), "bound to it, and they do not count alike")
+
+
+def test_threads_that_count_otherwise_or_keep_to_themselves_do_not_work_together() -> None:
+    rejects(staged, filled_together(8), "they do not count alike: 16 and 8 iterations")
+    rejects(staged, filled_together(16, scope="local"), "what is inside depends on loop `j_1`")
+
+    @T.prim_func
+    def whole_rows(X: T.Buffer((4, 16), "float32"), Z: T.Buffer((4, 16), "float32")):
+        Y = T.alloc_buffer((4, 16), scope="local")
+        for i, j in T.grid(4, 16):
+            with T.block("Y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                Y[vi, vj] = X[vi, vj]
+        for i, j in T.grid(4, 16):
+            with T.block("Z"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(Y[vi, 0:16])
+                T.writes(Z[vi, vj])
+                Z[vi, vj] = Y[vi, 0] + Y[vi, 15 - vj]
+
+    def steps(s: Schedule) -> None:
+        _, j = s.get_loops("Z")
+        s.bind(j, "threadIdx.x")
+        s.compute_at("Y", j)
+        s.bind(s.get_loops("Y")[-1], "threadIdx.x")
+
+    rejects(whole_rows, steps, "each thread has a `Y` of its own", at=["ax0", "j"])
+
+
+def test_groups_of_threads_do_not_work_together() -> None:
+    def steps(s: Schedule) -> None:
+        i, j = s.get_loops("Y")
+        s.bind(i, "blockIdx.x")
+        s.bind(j, "blockIdx.x")
+
+    rejects(staged, steps, "groups of threads do not wait for each other", at=["j", "i"])
 
 
 def test_checks_can_be_left_to_the_user() -> None:
