@@ -99,6 +99,9 @@ def test_ranges_up_to_the_end_of_the_type_have_their_last_value() -> None:
     assert str(IntSet.from_min_extent(low, count)) == "IntervalSet[2147483640, 2147483647]"
     assert IntSet.from_min_extent(low, IntImm("int32", 9)).max_value is None
     assert IntSet.interval(-(2**31), 2**31 - 1).as_range() is None
+    n = Var("n")
+    assert IntSet.interval(n - (2**31 - 1), n + (2**31 - 1)).as_range() is None
+    assert IntSet.from_min_extent(n + (2**31 - 1), n + 9).max_value is None
 
 
 LARGE: list[PrimExpr] = [

@@ -50,7 +50,11 @@ class IntSet:
         if isinstance(first, IntImm) and isinstance(count, IntImm):
             dtype = make.promote(first, count)[0].dtype
             return IntervalSet(first, _fitting(first.value + count.value - 1, dtype))
-        return IntervalSet(first, make.simple_sub(make.add(first, count), make.const(1, first.dtype)))
+        try:
+            return IntervalSet(first, make.simple_sub(make.add(first, count), make.const(1, first.dtype)))
+        except ValueError:
+            # A constant that does not fit in the type.
+            return IntervalSet(first, None)
 
     @staticmethod
     def vector(vec: ExprLike) -> IntervalSet:
@@ -116,7 +120,13 @@ class IntervalSet(IntSet):
             extent = _fitting(high.value - low.value + 1, low.dtype)
             return None if extent is None else Range.from_min_extent(low, extent)
         one = make.const(1, low.dtype)
-        return Range.from_min_extent(low, one if low is high else make.add(make.simple_sub(high, low), one))
+        if low is high:
+            return Range.from_min_extent(low, one)
+        try:
+            return Range.from_min_extent(low, make.add(make.simple_sub(high, low), one))
+        except ValueError:
+            # A constant that does not fit in the type.
+            return None
 
     def __repr__(self) -> str:
         if self.is_empty:
