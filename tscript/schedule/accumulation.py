@@ -39,6 +39,15 @@ class Accumulation:
         """What each element is combined with."""
         return self._spread([list(m.terms) for m in self.matches])
 
+    @property
+    def neutral(self) -> list[PrimExpr]:
+        """Terms that change nothing."""
+        parts: list[list[PrimExpr]] = []
+        for group, match in zip(self.groups, self.matches, strict=True):
+            starts = [self.starts[k] for k in group]
+            parts.append(starts if match.may_start_twice(starts) else match.identity())
+        return self._spread(parts)
+
     def combined(self, elements: Sequence[PrimExpr], terms: Sequence[PrimExpr]) -> list[PrimExpr]:
         """The values that combine other elements with other terms."""
         parts: list[list[PrimExpr]] = []
@@ -51,8 +60,11 @@ class Accumulation:
         return [by_place[k] for k in range(len(self.buffers))]
 
 
-def require_accumulation(block: Block) -> Accumulation:
-    """How a block accumulates; refused where its init and body are no known reduction, with what is in the way."""
+def require_accumulation(block: Block, from_identity: bool = True) -> Accumulation:
+    """How a block accumulates; refused where its init and body are no known reduction, with what is in the way.
+
+    With `from_identity`, also where it starts from something that counts.
+    """
     starts = _stores(block, block.init, "the init")
     body, values, condition = _resolved(block)
     written = dict.fromkeys(store.buffer for store in body)
@@ -77,7 +89,8 @@ def require_accumulation(block: Block) -> Accumulation:
     found = Accumulation(
         tuple(written), position, tuple(by_buffer[b] for b in written), tuple(values), condition, groups, matches
     )
-    _require_identity(block, found)
+    if from_identity:
+        _require_identity(block, found)
     return found
 
 

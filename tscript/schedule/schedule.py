@@ -29,6 +29,7 @@ from tscript.schedule.primitives import enter_postproc as enter_postproc_
 from tscript.schedule.primitives import fuse as fuse_
 from tscript.schedule.primitives import loop_partition as loop_partition_
 from tscript.schedule.primitives import merge as merge_
+from tscript.schedule.primitives import pad_einsum as pad_einsum_
 from tscript.schedule.primitives import parallel as parallel_
 from tscript.schedule.primitives import queries, sampling
 from tscript.schedule.primitives import read_at as read_at_
@@ -201,6 +202,7 @@ class Schedule(ScheduleCore):
     decompose_reduction = decompose_reduction_.decompose_reduction
     rfactor = rfactor_.rfactor
     decompose_padding = decompose_padding_.decompose_padding
+    pad_einsum = pad_einsum_.pad_einsum
     cache_read = cache_read_.cache_read
     cache_write = cache_write_.cache_write
     cache_index = cache_index_.cache_index

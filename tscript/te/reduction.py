@@ -286,6 +286,14 @@ def _sample(dtype: DataType, position: int, k: int) -> Number:
     return float(value) if dtype.is_float else value
 
 
+def value_of(e: PrimExpr) -> Number | None:
+    """The number that an expression without variables and memory is, computed as a program would; None if unknown."""
+    try:
+        return _evaluate(e, {})
+    except _Unknown:
+        return None
+
+
 def combine(reducer: CommReducer, x: tuple[Number, ...], y: tuple[Number, ...]) -> tuple[Number, ...]:
     """The combination of two tuples of numbers."""
     env: dict[Var, Number] = dict(zip((*reducer.lhs, *reducer.rhs), (*x, *y), strict=True))

@@ -149,6 +149,11 @@ def _decompose_padding(sch: Schedule, r: RandomSteps) -> None:
     sch.decompose_padding(block, r.rng.choice(loops) if loops else r.loop(sch))
 
 
+def _pad_einsum(sch: Schedule, r: RandomSteps) -> None:
+    block = r.block(sch)
+    sch.pad_einsum(block, [r.rng.choice([1, 2, 4, 8]) for _ in sch.block(block).block.iter_vars])
+
+
 def _index(r: RandomSteps) -> int:
     return r.rng.choice([0, 0, 0, 1])
 
@@ -221,6 +226,7 @@ _STEPS: list[tuple[str, Step]] = [
     *[("decompose_reduction", _decompose_reduction)] * 3,
     *[("rfactor", _rfactor)] * 2,
     *[("decompose_padding", _decompose_padding)] * 2,
+    ("pad_einsum", _pad_einsum),
     *[("cache_read", _cache_read)] * 2,
     *[("cache_write", _cache_write)] * 2,
     *[("compute_inline", _inline("compute_inline"))] * 2,

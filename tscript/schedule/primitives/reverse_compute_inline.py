@@ -77,7 +77,7 @@ def reverse_compute_inline(s: ScheduleCore, block: BlockRV | str) -> None:
     require_region_cover(s.state, target)
     producer, buffer = _producer(s, target, root)
     store = _only_store(stmt)
-    _require_all_instances(s, target)
+    require_all_instances(s, target)
     indices = _subscripts(store.value, buffer, stmt)
     axes = stmt.iter_vars
     units: dict[Var, PrimExpr] = {
@@ -139,7 +139,7 @@ def _only_store(stmt: Block) -> BufferStore:
     return store
 
 
-def _require_all_instances(s: ScheduleCore, target: StmtSRef) -> None:
+def require_all_instances(s: ScheduleCore, target: StmtSRef) -> None:
     """Refuse a block of which some instances do not run: those whose guard fails, or that no iteration is bound to."""
     realize, axes = s.state.realize_of(target), target.block.iter_vars
     bounds = outer_bounds(s.state, target)
