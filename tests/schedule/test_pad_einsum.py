@@ -299,3 +299,32 @@ def test_loops_that_cannot_run_over_as_many():
         _pad(4, 4, 4)(s)
 
     rejects(matmul, steps, "cannot run over `16` values", ["C"])
+
+
+def test_stores_under_a_condition():
+    @T.prim_func
+    def func(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
+        for i in range(7):
+            with T.block("C"):
+                vi = T.axis.spatial(7, i)
+                if A[vi] > T.float32(0):
+                    C[vi] = A[vi]
+
+    rejects(func, _pad(4), "under a condition only", ["C"])
+
+
+def test_reads_under_a_condition_beyond_the_buffer():
+    @T.prim_func
+    def func(A: T.Buffer((5,), "float32"), C: T.Buffer((7,), "float32")):
+        for i in range(7):
+            with T.block("C"):
+                vi = T.axis.spatial(7, i)
+                C[vi] = T.if_then_else(vi < 5, A[vi], T.float32(1))
+
+    check_schedule(func, _pad(4))
+
+    def twice(s: Schedule) -> None:
+        s.pad_einsum("C", [4, 4, 4])
+        s.pad_einsum("A_pad", [5, 5])
+
+    check_schedule(matmul, twice)

@@ -27,6 +27,7 @@ from tscript.schedule.primitives import decompose_padding as decompose_padding_
 from tscript.schedule.primitives import decompose_reduction as decompose_reduction_
 from tscript.schedule.primitives import enter_postproc as enter_postproc_
 from tscript.schedule.primitives import fuse as fuse_
+from tscript.schedule.primitives import fuse_reduction_epilogue as fuse_reduction_epilogue_
 from tscript.schedule.primitives import loop_partition as loop_partition_
 from tscript.schedule.primitives import merge as merge_
 from tscript.schedule.primitives import pad_einsum as pad_einsum_
@@ -203,6 +204,7 @@ class Schedule(ScheduleCore):
     rfactor = rfactor_.rfactor
     decompose_padding = decompose_padding_.decompose_padding
     pad_einsum = pad_einsum_.pad_einsum
+    fuse_reduction_epilogue = fuse_reduction_epilogue_.fuse_reduction_epilogue
     cache_read = cache_read_.cache_read
     cache_write = cache_write_.cache_write
     cache_index = cache_index_.cache_index

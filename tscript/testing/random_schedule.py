@@ -154,6 +154,12 @@ def _pad_einsum(sch: Schedule, r: RandomSteps) -> None:
     sch.pad_einsum(block, [r.rng.choice([1, 2, 4, 8]) for _ in sch.block(block).block.iter_vars])
 
 
+def _fuse_reduction_epilogue(sch: Schedule, r: RandomSteps) -> None:
+    block = r.reduction(sch)
+    users = sch.get_consumers(block)
+    sch.fuse_reduction_epilogue(block, r.rng.choice(users) if users else r.block(sch))
+
+
 def _index(r: RandomSteps) -> int:
     return r.rng.choice([0, 0, 0, 1])
 
@@ -227,6 +233,7 @@ _STEPS: list[tuple[str, Step]] = [
     *[("rfactor", _rfactor)] * 2,
     *[("decompose_padding", _decompose_padding)] * 2,
     ("pad_einsum", _pad_einsum),
+    ("fuse_reduction_epilogue", _fuse_reduction_epilogue),
     *[("cache_read", _cache_read)] * 2,
     *[("cache_write", _cache_write)] * 2,
     *[("compute_inline", _inline("compute_inline"))] * 2,

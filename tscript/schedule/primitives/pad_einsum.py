@@ -39,7 +39,7 @@ from tscript.schedule.rewrite import path_to, replace_stmts
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.staging import Redirect
-from tscript.schedule.symbols import conjuncts, loop_ranges, mentions, outer_bounds, proves
+from tscript.schedule.symbols import conjuncts, loop_ranges, mentions, no_less, outer_bounds, proves
 from tscript.te.reduction import value_of
 
 
@@ -164,6 +164,7 @@ def _plan(s: ScheduleCore, block: StmtSRef, padding: Sequence[int]) -> _Plan:
     if changed:
         require_all_instances(s, block)
         _require_outputs(plan)
+        _require_all_stored(stmt)
         _require_defined(stmt)
         plan.fill = _neutral(plan)
     return plan
@@ -224,6 +225,27 @@ def _require_outputs(plan: _Plan) -> None:
                     stmt,
                     hint="give 1 as its padding",
                 )
+
+
+def _require_all_stored(stmt: Block) -> None:
+    """Refuse a block that leaves elements of its outputs as they are under some condition."""
+    stored: dict[Buffer, None] = {}
+
+    def look(node: object) -> bool:
+        if isinstance(node, BufferStore):
+            stored[node.buffer] = None
+        return not isinstance(node, IfThenElse)
+
+    for part in (stmt.init, stmt.body):
+        if part is not None:
+            pre_order_visit(part, look)
+    for w in stmt.writes:
+        if w.buffer not in stored:
+            refuse(
+                f"{{0}} stores to `{w.buffer.name}` under a condition only, and the copy from the padded buffer would "
+                "overwrite the other elements",
+                stmt,
+            )
 
 
 def _require_defined(stmt: Block) -> None:
@@ -322,9 +344,14 @@ def _fill_nest(plan: _Plan, p: _Padded) -> Stmt:
     """Loops that copy an input to its padded buffer, with padding in what is added."""
     axes, loops = _axes(p.buffer.shape)
     inside: PrimExpr = TRUE
-    for a, i in zip(axes, p.use.subscripts, strict=True):
-        if isinstance(i, Var) and i in plan.changed:
-            inside = make.and_(inside, make.compare(ex.LT, a.var, plan.extents[i]))
+    for a, i, size in zip(axes, p.use.subscripts, p.use.buffer.shape, strict=True):
+        if isinstance(i, Var):
+            # A block that reads under a condition may have axes that go beyond the buffer.
+            fits = no_less(size, plan.extents[i], {})
+            if i in plan.changed and (fits or not no_less(plan.extents[i], size, {})):
+                inside = make.and_(inside, make.compare(ex.LT, a.var, plan.extents[i]))
+            if not fits:
+                inside = make.and_(inside, make.compare(ex.LT, a.var, size))
     source = _moved(axes, p.starts)
     fill = make.const(0, p.buffer.dtype) if plan.fill is None or plan.fill.dtype is not p.buffer.dtype else plan.fill
     value = make.if_then_else(inside, BufferLoad(p.use.buffer, source), fill)
