@@ -199,3 +199,61 @@ def test_a_copy_of_a_part_whose_size_may_be_negative_has_the_size_of_the_buffer(
         s.cache_read("Y_i_01", 0, "global")
 
     check_schedule(rows, steps, sizes={"n": n})
+
+
+@pytest.mark.parametrize("shape", [(4, 0), (0, 4), (0, 0)])
+@pytest.mark.parametrize("kind", ["parallel", "vectorize", "unroll", "threadIdx.x", "blockIdx.x"])
+def test_loops_without_iterations_are_fused_split_and_run_at_once(shape: tuple[int, int], kind: str) -> None:
+    m, n = shape
+
+    @T.prim_func
+    def func(X: T.Buffer((m, n), "float32"), Y: T.Buffer((m, n), "float32")):
+        for i, j in T.grid(m, n):
+            with T.block("Y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                Y[vi, vj] = X[vi, vj] * 2.0
+
+    def steps(s: Schedule) -> None:
+        _, inner = s.split(s.fuse(*s.get_loops("Y")), [None, 4])
+        s.bind(inner, kind) if "Idx" in kind else getattr(s, kind)(inner)
+
+    check_schedule(func, steps)
+
+
+@T.prim_func
+def three_stages(a: T.handle, d: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,))
+    D = T.match_buffer(d, (n,))
+    B = T.alloc_buffer((n,))
+    C = T.alloc_buffer((n,))
+    for i in range(n):
+        with T.block("B"):
+            v = T.axis.spatial(n, i)
+            B[v] = A[v] + 1.0
+    for i in range(n):
+        with T.block("C"):
+            v = T.axis.spatial(n, i)
+            C[v] = B[v] * 2.0
+    for i in range(n):
+        with T.block("D"):
+            v = T.axis.spatial(n, i)
+            D[v] = C[v] - 3.0
+
+
+def test_a_producer_is_not_computed_inside_lanes_but_beside_them() -> None:
+    def inside(s: Schedule) -> None:
+        _, inner = s.split(s.get_loops("D")[0], [None, 8])
+        s.vectorize(inner)
+        s.compute_at("C", inner)
+
+    rejects(three_stages, inside, "`i_1` is vectorized, and a nest of loops cannot be put inside its lanes", at=["i_1"])
+
+    def beside(s: Schedule) -> None:
+        outer, inner = s.split(s.get_loops("D")[0], [None, 8])
+        s.vectorize(inner)
+        s.compute_at("C", outer)
+        s.compute_at("B", outer)
+
+    for n in (0, 1, 8, 13):
+        check_schedule(three_stages, beside, sizes={"n": n})
