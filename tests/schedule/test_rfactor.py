@@ -13,7 +13,7 @@ from tscript.ir.function import PrimFunc
 from tscript.schedule import Schedule
 from tscript.schedule.symbols import variables
 from tscript.script import tir as T
-from tscript.te.reducers import register_reducer
+from tscript.te import register_reducer
 
 
 @T.prim_func

@@ -245,7 +245,7 @@ def _matched(
             refuse(
                 f"the update of {{0}} is no known reduction: `{shown}`",
                 block,
-                hint=f"known for {types} are: {names}; others are made known by te.reducers.register_reducer",
+                hint=f"known for {types} are: {names}; others are made known by te.register_reducer",
             )
         matches.append(found)
     return tuple((k,) for k in range(len(elements))), tuple(matches)

@@ -22,6 +22,7 @@ from tscript.te.operation import (
     thread_axis,
     var,
 )
+from tscript.te.reducers import register_reducer
 from tscript.te.reduction import comm_reducer, max, max_value, min, min_value, prod, sum
 from tscript.te.scalars import *  # noqa: F403
 from tscript.te.scalars import __all__ as _scalars
@@ -30,5 +31,5 @@ from tscript.te.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Ten
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "ComputeOp", "ExternOp", "Operation", "PlaceholderOp", "Tensor", "TensorSlice", "comm_reducer", "compute", "const",
     "create_prim_func", "extern", "extern_primfunc", "max", "max_value", "min", "min_value", "placeholder", "prod",
-    "reduce_axis", "scan", "size_var", "sum", "tag_scope", "thread_axis", "var", *_scalars,
+    "reduce_axis", "register_reducer", "scan", "size_var", "sum", "tag_scope", "thread_axis", "var", *_scalars,
 ]  # fmt: skip

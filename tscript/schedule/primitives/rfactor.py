@@ -37,7 +37,7 @@ def rfactor(s: ScheduleCore, loop: LoopRV | str, factor_axis: int) -> BlockRV:
 
     `loop` is a serial loop over one block, which is a reduction and does not share the loop with spatial axes. The
     partial results stand in a buffer `<output>.rf` with one dimension more, put at `factor_axis` (negative counts
-    from the end). The update must be a known reduction (of `te`, or registered with `te.reducers`), with operands in
+    from the end). The update must be a known reduction (of `te`, or `te.register_reducer`), with operands in
     either order, and start from its identity; what picks one of its operands, as a maximum does, may start from
     anything. Sums of floats are taken in another order, and of equal candidates of an argmax another may win.
 
