@@ -34,6 +34,9 @@ from tscript.schedule.primitives import pad_einsum as pad_einsum_
 from tscript.schedule.primitives import parallel as parallel_
 from tscript.schedule.primitives import queries, sampling
 from tscript.schedule.primitives import read_at as read_at_
+from tscript.schedule.primitives import reindex as reindex_
+from tscript.schedule.primitives import reindex_cache_read as reindex_cache_read_
+from tscript.schedule.primitives import reindex_cache_write as reindex_cache_write_
 from tscript.schedule.primitives import reorder as reorder_
 from tscript.schedule.primitives import reorder_block_iter_var as reorder_block_iter_var_
 from tscript.schedule.primitives import reverse_compute_at as reverse_compute_at_
@@ -219,6 +222,9 @@ class Schedule(ScheduleCore):
     unsafe_set_dtype = unsafe_set_dtype_.unsafe_set_dtype
     unsafe_hide_buffer_access = unsafe_hide_buffer_access_.unsafe_hide_buffer_access
     annotate_buffer_access = annotate_buffer_access_.annotate_buffer_access
+    reindex = reindex_.reindex
+    reindex_cache_read = reindex_cache_read_.reindex_cache_read
+    reindex_cache_write = reindex_cache_write_.reindex_cache_write
     blockize = blockize_.blockize
     blockize = blockize_.blockize
     compute_inline = compute_inline_.compute_inline

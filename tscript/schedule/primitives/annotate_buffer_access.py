@@ -18,13 +18,13 @@ from tscript.schedule.access_notes import with_explicit
 from tscript.schedule.buffers import accessed
 from tscript.schedule.buffers import buffer_index as index_of
 from tscript.schedule.core import ScheduleCore
+from tscript.schedule.coverage import writes_all
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Role, block
 from tscript.schedule.layout import find_exception, require_closed
 from tscript.schedule.primitive import primitive
 from tscript.schedule.primitives.unsafe_hide_buffer_access import access_kind
 from tscript.schedule.rv import BlockRV
-from tscript.schedule.staging import writes_all
 from tscript.schedule.symbols import axis_ranges, range_bounds
 from tscript.schedule.trace_text import unique_names
 from tscript.support.wording import kind_of
@@ -118,7 +118,7 @@ def _ends_of(items: Any, block: Block, buffer: Buffer) -> list[PrimExpr]:
         if isinstance(item, (list, tuple)) and len(item) != 2:  # pyright: ignore[reportUnknownArgumentType]
             refuse(f"a range of `{buffer.name}` is a begin and an end, not {item!r}", block)
         pair: Sequence[Any] = item if isinstance(item, (list, tuple)) else (item, make.add(make.convert(item), 1))  # pyright: ignore[reportUnknownVariableType]
-        for e in pair:
+        for e in pair:  # pyright: ignore[reportUnknownVariableType]
             end = make.convert(e)
             found.append(make.cast(end, size.dtype) if isinstance(end, IntImm) else end)
     return found
