@@ -18,6 +18,7 @@ from tscript.interp.memory import Memory, Pointer, bind_view
 from tscript.interp.scalar import helpers
 from tscript.interp.threads import ThreadBlock, run_threads
 from tscript.ir.dtype import DataType, int_range
+from tscript.ir.empty_reductions import with_empty_inits
 from tscript.ir.expr import Call, GlobalVar, PrimType
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.support.errors import InternalError, InterpError
@@ -173,14 +174,15 @@ class Interpreted:
             while name in taken:
                 name += "_"
             taken.add(name)
-            functions[var] = (self._module.functions[var], name)
+            functions[var] = (with_empty_inits(self._module.functions[var]), name)
         called = _called(self._module, reachable)
         root = Scope(0)
         for var, (func, name) in functions.items():
             if var in called:
                 _function(root, Gen(self._options, functions, namespace), func, name, (), exact=False, inner=True)
         name = "run_" + functions[self._entry][1].removeprefix("_fn_")
-        _function(root, Gen(self._options, functions, namespace), self._func, name, strided, exact=True, inner=False)
+        func = functions[self._entry][0]
+        _function(root, Gen(self._options, functions, namespace), func, name, strided, exact=True, inner=False)
         filename = f"<tscript interp {self._entry.name_hint} {next(_NUMBER)}>"
         source, lines, code = assembled(root, filename)
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)

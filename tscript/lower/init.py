@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tscript.ir.construct import and_
+from tscript.ir.empty_reductions import with_empty_inits
 from tscript.ir.expr import EQ, IterVar, PrimExpr
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import Rewriter
@@ -10,8 +11,8 @@ from tscript.ir.stmt import Block, IfThenElse, seq
 
 
 def lower_init(func: PrimFunc) -> PrimFunc:
-    """Run each init where all reduction axes of its block are at their minimum."""
-    return func.replace(body=_LowerInit().rewrite(func.body))
+    """Run each init where all reduction axes of its block are at their minimum, and where one of them has no values."""
+    return func.replace(body=_LowerInit().rewrite(with_empty_inits(func).body))
 
 
 class _LowerInit(Rewriter):

@@ -27,8 +27,9 @@ def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimF
     """A function `main` that computes tensors.
 
     `ops` lists its parameters in order: tensors, inputs and outputs alike, and variables. Tensors in
-    between that are not listed become allocations. Raises ValueError when an input is not listed, TypeError
-    for what is neither tensor nor variable.
+    between that are not listed become allocations. A reduction over an axis that turns out to be empty gives
+    the identity, as all blocks do. Raises ValueError when an input is not listed, TypeError for what is neither
+    tensor nor variable.
 
     >>> from tscript.te import placeholder, compute
     >>> A = placeholder((8,), name="A")

@@ -9,6 +9,7 @@ from tscript.arith import simplify
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import BOOL
+from tscript.ir.empty_reductions import empty_condition
 from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit, substitute
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, SeqStmt, Stmt, seq
@@ -40,8 +41,7 @@ def decompose_reduction(s: ScheduleCore, block: BlockRV | str, loop: LoopRV | st
 
     `loop` is one of the loops around the block, and no loop outside it is used by a reduce axis. The new block
     runs over the loops from `loop` inward that spatial axes use, under the part of the guard that concerns
-    them. What is left of the block, `<name>_update`, keeps its handle and reads what it accumulates into. Over an
-    empty range of symbolic size the init runs, where before nothing did.
+    them. What is left of the block, `<name>_update`, keeps its handle and reads what it accumulates into.
 
     >>> import tscript
     >>> from tscript.script import tir as T
@@ -274,7 +274,11 @@ def _free_of(region: BufferRegion, names: dict[Var, None]) -> BufferRegion:
 
 
 def _guard(s: ScheduleCore, target: StmtSRef, inner: list[For], dropped: dict[Var, PrimExpr]) -> PrimExpr:
-    """The predicate at the first values of the loops that are dropped: there the init ran, so there it must run."""
+    """The predicate at the first values of the loops that are dropped: there the init ran, so there it must run.
+
+    Where a reduce axis is empty, it ran too, whatever the predicate says of the loops of the reduction.
+    """
+    nothing = empty_condition(target.block)
     realize = s.state.realize_of(target)
     bounds = {
         **outer_bounds(s.state, target),
@@ -292,7 +296,7 @@ def _guard(s: ScheduleCore, target: StmtSRef, inner: list[For], dropped: dict[Va
                 hint="decompose the reduction before fusing these loops",
             )
         if mentions(part, dropped):
-            part = simplify(substitute(part, dropped), bounds)
+            part = simplify(make.or_(substitute(part, dropped), nothing), bounds)
         # The last condition first.
         result = make.and_(part, result)
     return result

@@ -10,6 +10,7 @@ from tscript.arith import Bound, simplify
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
 from tscript.ir.buffer import Buffer
+from tscript.ir.empty_reductions import empty_condition
 from tscript.ir.expr import BufferLoad, FloorDiv, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import Rewriter, substitute
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, For, ForKind, IfThenElse, SeqStmt, Stmt, seq
@@ -75,7 +76,7 @@ def rfactor(s: ScheduleCore, loop: LoopRV | str, factor_axis: int) -> BlockRV:
     partial = _partial_nest(plan)
     final = _final(plan)
     stmt, realize = plan.block.block, s.state.realize_of(plan.block)
-    inner: Stmt = realize.replace(iter_values=final[0], predicate=_guard(plan), block=final[1])
+    inner: Stmt = realize.replace(iter_values=final[0], predicate=_guard(plan, _innermost(partial)), block=final[1])
     for r in reversed(plan.inside):
         if r is at.loop or r.loop_var not in plan.dropped:
             inner = r.replace(body=inner)
@@ -366,11 +367,13 @@ def _point(buffer: Buffer, position: Sequence[PrimExpr]) -> BufferRegion:
     return BufferRegion(buffer, tuple(Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in position))
 
 
-def _guard(plan: _Plan) -> PrimExpr:
+def _guard(plan: _Plan, partial: Block) -> PrimExpr:
     """Where there are partial results: the guard of the block at the first values of the loops that are dropped.
 
-    The init of a partial result runs there, so the guard must hold there whenever it holds anywhere.
+    The init of a partial result runs there, so the guard must hold there whenever it holds anywhere. Where the loops
+    that are dropped are empty, all partial results are what the init says.
     """
+    nothing = empty_condition(partial)
     facts = conjuncts(plan.s.state.realize_of(plan.block).predicate)
     bounds = plan.bounds
     kept: list[PrimExpr] = []
@@ -384,11 +387,13 @@ def _guard(plan: _Plan) -> PrimExpr:
                     "running while later ones run, and then a partial result would have no start",
                     plan.block.block,
                 )
+            part = simplify(make.or_(part, nothing), bounds)
         if not proves(part, bounds, kept):
             kept.append(part)
     for r in plan.inside:
         if r.loop_var in plan.dropped and not _is_positive(r.extent, bounds, kept):
-            kept.append(make.compare(ex.LT, IntImm(r.extent.dtype, 0), r.extent))
+            part = make.compare(ex.LT, IntImm(r.extent.dtype, 0), r.extent)
+            kept.append(simplify(make.or_(part, nothing), bounds))
     result: PrimExpr = TRUE
     for part in kept:
         result = make.and_(result, part)
