@@ -106,13 +106,20 @@ def why_not_complete(
 
 
 def why_not_reduction(
-    state: ScheduleState, block: StmtSRef, root: StmtSRef | None = None, within: StmtSRef | None = None
+    state: ScheduleState,
+    block: StmtSRef,
+    root: StmtSRef | None = None,
+    within: StmtSRef | None = None,
+    below: StmtSRef | None = None,
 ) -> str:
-    """The condition of a reduction block that `block` lacks, or nothing."""
+    """The condition of a reduction block that `block` lacks, or nothing.
+
+    With `below`, it may be done anew in each iteration of the loops around that one.
+    """
     stmt = block.block
     if stmt.init is None:
         return "it has no T.init()"
-    if not affine_binding(state, block):
+    if not affine_binding(state, block, below):
         return "its axes are not bound to an affine map of its loops"
     for axis in stmt.iter_vars:
         if axis.iter_type not in (IterVar.DataPar, IterVar.CommReduce):

@@ -31,7 +31,7 @@ from tscript.schedule.conflicts import accesses_of, memory_of
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.loop_checks import require_loop
-from tscript.schedule.loop_kind import is_private
+from tscript.schedule.loop_kind import is_private, require_still_independent
 from tscript.schedule.motion import blocks_in
 from tscript.schedule.rewrite import replace_stmts
 from tscript.schedule.rv import BlockRV, LoopRV
@@ -142,7 +142,9 @@ def put_copy(
     parts.insert(position, stage)
     changed, reuse = replace_stmts(access.root.block, {at.loop: at.loop.replace(body=seq(*parts))})
     changed = changed.replace(alloc_buffers=(*changed.alloc_buffers, plan.cache))
-    s.state.replace(access.root, changed, {**reuse, **redirect.block_reuse})
+    kept = {**reuse, **redirect.block_reuse}
+    require_still_independent(s, at, made, (access.root, changed, kept))
+    s.state.replace(access.root, changed, kept)
     return s.block_of(made)
 
 

@@ -8,8 +8,10 @@ from functools import partial
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import IterVar, Var
 from tscript.ir.stmt import Block, BufferRegion, ForKind
+from tscript.schedule.checks import writers_of
 from tscript.schedule.conflicts import Access, Conflict, Touched, find_conflict, touched_by
 from tscript.schedule.core import ScheduleCore
+from tscript.schedule.coverage import region_cover
 from tscript.schedule.errors import refuse
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
@@ -37,6 +39,25 @@ def require_independent(s: ScheduleCore, loop: StmtSRef, what: str, thread_tag: 
     found = find_conflict(s.state, loop, at_once=True, private=lambda b: is_private(b, thread_tag))
     if found is not None:
         _refuse_conflict(s, loop, found, what)
+    _require_own_values(s.state, loop, what, thread_tag)
+
+
+def _require_own_values(state: ScheduleState, loop: StmtSRef, what: str, thread_tag: str) -> None:
+    """Refuse threads that would read from memory of their own what other iterations have written."""
+    for block in state.child_blocks(loop) if thread_tag else ():
+        root = state.scope_root(block)
+        assert root is not None
+        for r in block.block.reads:
+            if not is_private(r.buffer, thread_tag):
+                continue
+            sources = [w for w in writers_of(state, root, r.buffer) if w is not block]
+            if sources and all(state.is_ancestor(loop, w) for w in sources) and not region_cover(state, block):
+                refuse(
+                    f"{{0}} cannot be {what}: {{1}} may read elements of `{r.buffer.name}` that other iterations write, "
+                    f"and each thread has `{r.buffer.scope()}` memory of its own",
+                    loop.loop,
+                    block.block,
+                )
 
 
 def require_still_independent(

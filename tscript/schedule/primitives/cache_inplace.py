@@ -15,6 +15,7 @@ from tscript.schedule.core import ScheduleCore
 from tscript.schedule.coverage import bound_region, relax_range
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import InstructionKind, Outputs, attr, block
+from tscript.schedule.loop_kind import require_still_independent
 from tscript.schedule.primitive import primitive
 from tscript.schedule.rewrite import replace_stmts
 from tscript.schedule.rv import BlockRV
@@ -93,7 +94,11 @@ def cache_inplace(
     new = realize.replace(block=redirect.rewrite(realize.block))
     changed, reuse = replace_stmts(access.root.block, {realize: seq(inward, new, outward)})
     changed = changed.replace(alloc_buffers=(*changed.alloc_buffers, cache))
-    s.state.replace(access.root, changed, {**reuse, **redirect.block_reuse})
+    kept = {**reuse, **redirect.block_reuse}
+    around = s.state.loops_of(target)
+    for made in (made_in, made_out):
+        require_still_independent(s, around[-1] if around else None, made, (access.root, changed, kept))
+    s.state.replace(access.root, changed, kept)
     s.record_as(read_buffer_index=access.index)
     return [s.block_of(made_in), s.block_of(made_out)]
 

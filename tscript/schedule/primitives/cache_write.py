@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tscript.ir.buffer import Buffer
+from tscript.schedule.checks import readers_of, require_region_cover
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Outputs, Role, attr, block
@@ -89,6 +90,10 @@ def cache_write(
             "not known to be a box under conditions on it",
             target.block,
         )
+    if not region.is_exact and location.loop is not None:
+        # What the copy brings along from other runs must not be what a reader still needs from before.
+        for reader in readers_of(s.state, root, buffer):
+            require_region_cover(s.state, reader)
     users = [target, *access.given]
     made = put_cache(s, access, users, location, region, outer_bounds(s.state, target), back=True)
     s.record_as(write_buffer_index=access.index, consumer_blocks=list(consumer_blocks or ()))
