@@ -148,7 +148,10 @@ class ArrayArgument:
             return cast("np.ndarray[Any, Any]", value)
         if isinstance(value, (np.generic, int, float, list, tuple, str)) or value is None:
             self._fail(f"expected {self.text()}, got {_what(value)}; {self._remedy(value)}")
-        place = device_of(value)
+        try:
+            place = device_of(value)
+        except (TypeError, ValueError, RuntimeError, BufferError) as e:
+            self._fail(f"the memory of {kind_of(value)} cannot be shared ({e}); pass a NumPy array")
         if place is not None and not is_host(place):
             self._fail(
                 f"expected an array in the memory of the CPU, got one on {place_name(place)}; copy it to the CPU first"
