@@ -95,6 +95,11 @@ class TensorIntrin:
         return found
 
     @staticmethod
+    def name_of(intrin: TensorIntrin) -> str | None:
+        """The name under which an intrinsic is registered; None for one that is not."""
+        return next((name for name, known in TensorIntrin._registry.items() if known is intrin), None)
+
+    @staticmethod
     def names() -> list[str]:
         """The names that are registered, in order."""
         return sorted(TensorIntrin._registry)

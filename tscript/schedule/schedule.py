@@ -16,7 +16,6 @@ from tscript.schedule.primitives import annotate as annotate_
 from tscript.schedule.primitives import annotate_buffer_access as annotate_buffer_access_
 from tscript.schedule.primitives import bind as bind_
 from tscript.schedule.primitives import blockize as blockize_
-from tscript.schedule.primitives import blockize as blockize_
 from tscript.schedule.primitives import cache_index as cache_index_
 from tscript.schedule.primitives import cache_inplace as cache_inplace_
 from tscript.schedule.primitives import cache_read as cache_read_
@@ -49,6 +48,7 @@ from tscript.schedule.primitives import split as split_
 from tscript.schedule.primitives import storage_align as storage_align_
 from tscript.schedule.primitives import transform_block_layout as transform_block_layout_
 from tscript.schedule.primitives import transform_layout as transform_layout_
+from tscript.schedule.primitives import tensorize as tensorize_
 from tscript.schedule.primitives import unroll as unroll_
 from tscript.schedule.primitives import unsafe_hide_buffer_access as unsafe_hide_buffer_access_
 from tscript.schedule.primitives import unsafe_set_dtype as unsafe_set_dtype_
@@ -226,7 +226,7 @@ class Schedule(ScheduleCore):
     reindex_cache_read = reindex_cache_read_.reindex_cache_read
     reindex_cache_write = reindex_cache_write_.reindex_cache_write
     blockize = blockize_.blockize
-    blockize = blockize_.blockize
+    tensorize = tensorize_.tensorize
     compute_inline = compute_inline_.compute_inline
     reverse_compute_inline = reverse_compute_inline_.reverse_compute_inline
 

@@ -87,6 +87,7 @@ from tscript.ir.stmt import (
     Stmt,
     While,
 )
+from tscript.ir.tensor_intrin import TensorIntrin
 from tscript.parser.dialect.nodes import CallEffectKind, iter_var
 from tscript.tir import op, stmt_functor
 from tscript.tir.op import *
@@ -120,7 +121,7 @@ __all__ = [
     "LetStmt", "LogicExpr", "MatchBufferRegion", "Max", "Min", "Mod", "Mul", "NE", "Not", "Op", "Or", "Prefetch",
     "PrimExpr", "PrimFunc", "ProducerLoad", "Ramp", "Range", "Reduce", "Schedule", "ScheduleError", "Select",
     "SeqStmt", "Shuffle", "SizeVar", "Stmt", "StringImm", "Sub", "TVMBackendAllocWorkspace",
-    "TVMBackendFreeWorkspace", "Var", "While", "abs", "acos", "acosh", "add", "address_of", "all", "any",
+    "TVMBackendFreeWorkspace", "TensorIntrin", "Var", "While", "abs", "acos", "acosh", "add", "address_of", "all", "any",
     "anylist_getitem", "anylist_resetitem", "anylist_setitem_call_cpacked", "anylist_setitem_call_packed", "asin",
     "asinh", "assume", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
     "broadcast", "build", "call_cpacked", "call_cpacked_lowered", "call_extern", "call_intrin", "call_kernel",
