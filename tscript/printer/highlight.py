@@ -72,7 +72,7 @@ def show_text(text: str, style: Any = None, black_format: bool | None = None) ->
     if settings.black_format if black_format is None else black_format:
         text = formatted(text)
     style = settings.pygmentize_style if style is None else style
-    display = _notebook_display()
+    display = notebook_display()
     if display is not None and style != "ansi":
         # Front ends without markup, such as consoles and comparisons of notebooks, take the plain text.
         display.display({"text/html": _notebook_markup(text, style), "text/plain": text}, raw=True)
@@ -82,7 +82,7 @@ def show_text(text: str, style: Any = None, black_format: bool | None = None) ->
         print(text)
 
 
-def _notebook_display() -> Any:
+def notebook_display() -> Any:
     """IPython's display module where output goes to a notebook, else None."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
@@ -174,4 +174,4 @@ class _Registered:
 
 register_printer(_Registered())
 
-__all__ = ["BUILT_IN_STYLES", "PrintOptions", "formatted", "html", "markup", "show", "show_text"]
+__all__ = ["BUILT_IN_STYLES", "PrintOptions", "formatted", "html", "markup", "notebook_display", "show", "show_text"]

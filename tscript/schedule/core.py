@@ -32,6 +32,9 @@ class ScheduleCore:
         self.func_working_on: GlobalVar | None = _focus(mod)
         self.decision: Any = None
         self.recorded: dict[str, Any] = {}
+        # What the user has done, with how the schedule was before; and the handles of steps that were undone.
+        self.history: list[Any] = []
+        self.undone: dict[Any, None] = {}
         self.following: list[tuple[str, dict[str, Any]]] = []
 
     # -- meaning of handles ---------------------------------------------------------------------
@@ -54,6 +57,8 @@ class ScheduleCore:
         if not isinstance(rv, kind):
             raise TypeError(f"expected a {what} of this schedule, got {rv!r}")
         found = self.symbols.get(rv)
+        if found is None and rv in self.undone:
+            raise ValueError(f"the {what} no longer exists: the step that gave it was undone")
         if found is None:
             raise IndexError(f"{rv!r} is no {what} of this schedule; handles belong to the schedule that made them")
         assert isinstance(found, StmtSRef)

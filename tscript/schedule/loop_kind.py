@@ -53,7 +53,7 @@ def _require_own_values(state: ScheduleState, loop: StmtSRef, what: str, thread_
             sources = [w for w in writers_of(state, root, r.buffer) if w is not block]
             if sources and all(state.is_ancestor(loop, w) for w in sources) and not region_cover(state, block):
                 refuse(
-                    f"{{0}} cannot be {what}: {{1}} may read elements of `{r.buffer.name}` that other iterations write, "
+                    f"{{0}} cannot be {what}: {{1}} may read elements of `{r.buffer.name}` that others write, "
                     f"and each thread has `{r.buffer.scope()}` memory of its own",
                     loop.loop,
                     block.block,

@@ -14,6 +14,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import ScheduleError
+from tscript.schedule.history import Step, snapshot
 from tscript.schedule.instruction import Instruction, InstructionKind, Outputs, Role
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
@@ -52,7 +53,14 @@ class Primitive(Generic[P, R]):
 
     def __call__(self, sch: ScheduleCore, *args: P.args, **kwargs: P.kwargs) -> R:
         """The step, as `Schedule.split(sch, loop, factors)`."""
-        return self.run(sch, args, kwargs)
+        return self.by_user(sch, args, kwargs)
+
+    def by_user(self, sch: ScheduleCore, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Carry out the step as one that `undo` takes back, with all that is looked up for it."""
+        before = snapshot(sch)
+        result = self.run(sch, args, kwargs)
+        sch.history.append(Step(before, not self.kind.is_pure))
+        return result
 
     def run(self, sch: ScheduleCore, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Carry out the step on a schedule and record it."""
@@ -134,7 +142,7 @@ class _Bound(Generic[P, R]):
         self.__signature__ = primitive.signature
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._primitive.run(self._sch, args, kwargs)
+        return self._primitive.by_user(self._sch, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<primitive {self.__name__}{self.__signature__}>"

@@ -8,7 +8,9 @@ from typing import Any
 from tscript.ir.expr import GlobalVar, PrimExpr
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.ir.stmt import Block, For
+from tscript.printer.changes import changes_text, show_changes
 from tscript.schedule.core import ScheduleCore
+from tscript.schedule.history import Checkpoint, Step, last_changes, restore, snapshot
 from tscript.schedule.instruction import Instruction
 from tscript.schedule.primitive import run_instruction
 from tscript.schedule.primitives import add_unit_loop as add_unit_loop_
@@ -41,6 +43,7 @@ from tscript.schedule.primitives import reorder_block_iter_var as reorder_block_
 from tscript.schedule.primitives import reverse_compute_at as reverse_compute_at_
 from tscript.schedule.primitives import reverse_compute_inline as reverse_compute_inline_
 from tscript.schedule.primitives import rfactor as rfactor_
+from tscript.schedule.primitives import rolling_buffer as rolling_buffer_
 from tscript.schedule.primitives import sample_compute_location as sample_compute_location_
 from tscript.schedule.primitives import set_axis_separator as set_axis_separator_
 from tscript.schedule.primitives import set_scope as set_scope_
@@ -152,14 +155,77 @@ class Schedule(ScheduleCore):
         self, inst: Instruction, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
     ) -> list[Any]:
         """Carry out a recorded step with other inputs; its outputs."""
-        return run_instruction(self, inst, inputs, attrs, decision)
+        before = snapshot(self)
+        outputs = run_instruction(self, inst, inputs, attrs, decision)
+        self.history.append(Step(before, not inst.kind.is_pure))
+        return outputs
 
     def can_decompose_padding(self, block: BlockRV, loop: LoopRV) -> bool:
         """Whether `decompose_padding` would be accepted; nothing is recorded."""
         return decompose_padding_.can_decompose_padding(self, block, loop)
 
-    def show(self, *args: Any, **options: Any) -> None:
-        """Print the program, then the trace."""
+    # -- going back -------------------------------------------------------------------------------
+
+    def undo(self, steps: int = 1) -> None:
+        """Take back the last step, or the last `steps` steps, that changed the program or its trace for good.
+
+        Program, trace, handles, and random numbers are exactly as they were before; queries and samples made since go
+        along. Handles that were got since are dead. Raises ValueError where there are not so many steps.
+
+        >>> import tscript
+        >>> from tscript.script import tir as T
+        >>> @T.prim_func
+        ... def twice(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        ...     for i in range(8):
+        ...         with T.block("B"):
+        ...             v = T.axis.spatial(8, i)
+        ...             B[v] = A[v] * T.float32(2)
+        >>> sch = Schedule(twice)
+        >>> (i,) = sch.get_loops("B")
+        >>> outer, inner = sch.split(i, [2, 4])
+        >>> sch.undo()
+        >>> sch.get(i).extent
+        8
+        >>> sch.get(outer)
+        Traceback (most recent call last):
+        ...
+        ValueError: the block or loop no longer exists: the step that gave it was undone
+        """
+        place = last_changes(self, steps)
+        restore(self, self.history[place].before)
+        del self.history[place:]
+
+    def checkpoint(self) -> Checkpoint:
+        """This moment, to come back to with `restore()`; as a context, one that is come back to if the block fails.
+
+        >>> import tscript
+        >>> from tscript.testing.workloads import matmul
+        >>> sch = Schedule(matmul(8, 8, 8).func)
+        >>> here = sch.checkpoint()
+        >>> sch.parallel(sch.get_loops("C")[0])
+        >>> here.restore()
+        >>> len(sch.trace.insts)
+        0
+        """
+        return Checkpoint(self)
+
+    def changes(self, since: Checkpoint | None = None) -> str:
+        """The program with the lines marked that the last step changed, or all steps since a checkpoint."""
+        return changes_text(self._program_at(since).script(), self.mod.script())
+
+    def _program_at(self, since: Checkpoint | None) -> IRModule:
+        then = since.then if since is not None else self.history[last_changes(self, 1)].before
+        return then.module(self.state.mod)
+
+    def show(self, *args: Any, diff: bool = False, since: Checkpoint | None = None, **options: Any) -> None:
+        """Print the program, then the trace.
+
+        With `diff`, the program with the lines marked that the last step changed, or all steps since the checkpoint
+        `since`: in colours in a terminal, as markup in a notebook.
+        """
+        if diff or since is not None:
+            show_changes(self._program_at(since).script(), self.mod.script())
+            return
         self.mod.show(*args, **options)
         if self.trace is not None:
             given = dict(zip(("style", "black_format"), args, strict=False)) | options
@@ -214,6 +280,7 @@ class Schedule(ScheduleCore):
     cache_inplace = cache_inplace_.cache_inplace
     read_at = read_at_.read_at
     write_at = write_at_.write_at
+    rolling_buffer = rolling_buffer_.rolling_buffer
     set_scope = set_scope_.set_scope
     storage_align = storage_align_.storage_align
     transform_layout = transform_layout_.transform_layout

@@ -131,7 +131,7 @@ class _Moving:
 
 @dataclass
 class _Roll:
-    """The common loop, what is written, the overlapping dimensions (that of the outermost loop first), and the readers."""
+    """The common loop, what is written, the overlapping dimensions (outermost loop first), and the readers."""
 
     top: StmtSRef
     written: BufferRegion
