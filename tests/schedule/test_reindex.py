@@ -231,6 +231,16 @@ def test_guards_go_along_and_split_loops_are_kept():
     assert sch.mod.script().count("T.where(i_0 * 4 + i_1 < 14)") == 3
 
 
+def test_guards_that_use_loops_of_one_iteration_are_kept():
+    def steps(s: Schedule) -> None:
+        s.split(s.get_loops("r")[1], [None, 16], preserve_unit_iters=False)
+        s.reindex_cache_read("r", 0, "local", lambda k, i: [k, i])
+        s.reindex_cache_write("r", 0, "local", lambda k, i: [i])
+
+    sch = check_schedule(red, steps)
+    assert sch.mod.script().count("T.where(i_1 < 14)") == 2
+
+
 def test_maps_that_do_not_fit_are_refused():
     def read(f: Any) -> Any:
         return lambda s: s.reindex_cache_read("r", 0, "shared", f)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tscript.arith import simplify
+from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer
-from tscript.ir.expr import IntImm, PrimExpr, Var
+from tscript.ir.construct import is_const_int
+from tscript.ir.expr import LE, LT, IntImm, PrimExpr, Var
 from tscript.ir.functor import substitute
 from tscript.ir.index_map import IndexMap
 from tscript.schedule.buffers import cache_of
@@ -15,7 +17,7 @@ from tscript.schedule.errors import refuse
 from tscript.schedule.layout import MapLike, as_index_map, index_dtype, invert
 from tscript.schedule.point_copies import Copy, PointAccess
 from tscript.schedule.staging import Location
-from tscript.schedule.symbols import axis_ranges, conjuncts, mentions, range_bounds, variables
+from tscript.schedule.symbols import axis_ranges, conjuncts, mentions, outer_bounds, proves, range_bounds, variables
 
 
 def new_place(found: PointAccess, given: MapLike) -> tuple[IndexMap, Buffer, list[PrimExpr]]:
@@ -68,16 +70,28 @@ def copy_in_loops(s: ScheduleCore, found: PointAccess, location: Location, back:
             refuse("the range of {0} depends on a loop that the copy does without", loop)
         if back and loop.loop_var in gone and not (isinstance(loop.extent, IntImm) and loop.extent.value > 0):
             refuse("{0} may run no iteration, and {1} would be copied back unwritten", loop, target.block)
-    fresh: dict[Var, PrimExpr] = {}
+    # A loop of one iteration has its only value in the copy too.
+    fresh: dict[Var, PrimExpr] = {
+        r.loop.loop_var: r.loop.min for r in below if r.loop.loop_var in gone and is_const_int(r.loop.extent, 1)
+    }
     made: list[tuple[Var, PrimExpr, PrimExpr]] = []
     for loop in kept:
         var = loop.loop_var.copy_with()
         made.append((var, substitute(loop.min, fresh), substitute(loop.extent, fresh)))
         fresh[loop.loop_var] = var
+    bounds = {**outer_bounds(s.state, target)}
+    bounds.update({v: bounds[old] for old, v in fresh.items() if isinstance(v, Var) and old in bounds})
     conditions: list[PrimExpr] = []
     for c in conjuncts(realize.predicate):
-        if not mentions(c, gone):
-            conditions.append(substitute(c, fresh))
+        now = simplify(substitute(c, fresh), bounds)
+        if not mentions(now, gone):
+            conditions.extend(conjuncts(now))
         elif back:
             refuse(f"{{0}} runs only where `{c}`, which the loops of the copy do not tell", target.block)
-    return Copy(made, [a.var.name for a in found.axes], [substitute(b, fresh) for b in bindings], conditions)
+    new_values = [substitute(b, fresh) for b in bindings]
+    for axis, value in zip(found.axes, new_values, strict=True):
+        assert axis.dom is not None
+        for inside in (make.compare(LE, axis.dom.min, value), make.compare(LT, value, axis.dom.extent)):
+            if not proves(inside, bounds, conditions):
+                conditions.append(inside)
+    return Copy(made, [a.var.name for a in found.axes], new_values, conditions)
