@@ -7,7 +7,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tscript.ir.expr import PrimExpr
+from tscript.ir.functor import post_order_visit
+from tscript.ir.index_map import IndexMap
 from tscript.schedule import BlockRV, LoopRV, Schedule, ScheduleError
+from tscript.testing.random_layouts import random_index_map, random_pad_value
 from tscript.testing.watched import WatchedSchedule
 
 Step = Callable[[Schedule, "RandomSteps"], None]
@@ -223,6 +227,81 @@ def _blockize(sch: Schedule, r: RandomSteps) -> None:
         sch.blockize([r.block(sch) for _ in range(r.rng.choice([1, 2]))])
 
 
+def _own_access(sch: Schedule, r: RandomSteps) -> tuple[BlockRV, tuple[str, int], tuple[PrimExpr, ...]]:
+    """Some access to a buffer that is no parameter, whose layout is the schedule's own affair, and the shape.
+
+    Where there is none, an access that does not exist.
+    """
+    parameters = sch.mod["main"].buffer_map.values()
+    for _ in range(8):
+        block = r.block(sch)
+        stmt = sch.block(block).block
+        accesses = [("read", i, x.buffer) for i, x in enumerate(stmt.reads)]
+        accesses += [("write", i, x.buffer) for i, x in enumerate(stmt.writes)]
+        own = [(kind, i, x.shape) for kind, i, x in accesses if not any(x is b for b in parameters)]
+        if own:
+            kind, index, shape = r.rng.choice(own)
+            return block, (kind, index), shape
+    return r.block(sch), ("write", 9), ()
+
+
+def _transform_layout(sch: Schedule, r: RandomSteps) -> None:
+    block, access, shape = _own_access(sch, r)
+    sch.transform_layout(block, access, random_index_map(r.rng, shape), pad_value=random_pad_value(r.rng))
+
+
+def _transform_block_layout(sch: Schedule, r: RandomSteps) -> None:
+    block = r.block(sch)
+    axes = sch.block(block).block.iter_vars
+    extents = [a.dom.extent for a in axes if a.dom is not None]
+    sch.transform_block_layout(block, random_index_map(r.rng, extents))
+
+
+def _set_axis_separator(sch: Schedule, r: RandomSteps) -> None:
+    block, access, _ = _own_access(sch, r)
+    sch.set_axis_separator(block, access, r.rng.choice([[], [1], [1, 2]]))
+
+
+def _reindex(sch: Schedule, r: RandomSteps) -> None:
+    sch.reindex(r.block(sch), (r.rng.choice(["read", "write"]), r.rng.choice([0, 0, 1])))
+
+
+def _reindex_cache(sch: Schedule, r: RandomSteps) -> None:
+    block, kind = r.block(sch), r.rng.choice(["read", "write"])
+    stmt = sch.block(block).block
+    index = _index(r) if kind == "read" else 0
+    regions = stmt.reads if kind == "read" else stmt.writes
+    used: dict[object, None] = {}
+    for x in regions[index : index + 1]:
+        for k in x.region:
+            post_order_visit(k.min, lambda n: used.setdefault(n))
+    places = [k for k, a in enumerate(stmt.iter_vars) if a.var in used]
+    extents = [a.dom.extent for a in stmt.iter_vars if a.dom is not None]
+    inner = random_index_map(r.rng, [extents[k] for k in places], steps=1)
+    step = sch.reindex_cache_read if kind == "read" else sch.reindex_cache_write
+    step(
+        block,
+        index,
+        r.rng.choice(["global", "shared"]),
+        IndexMap.from_func(lambda *i: inner.map_indices([i[k] for k in places]), ndim=len(extents)),
+    )
+
+
+def _unsafe_set_dtype(sch: Schedule, r: RandomSteps) -> None:
+    """A wider type, so that nothing is lost."""
+    block = r.block(sch)
+    writes = sch.block(block).block.writes
+    wider = {"float32": "float64", "int32": "int64"}.get(str(writes[0].buffer.dtype) if writes else "", "float64")
+    sch.unsafe_set_dtype(block, 0, wider)
+
+
+def _annotate_buffer_access(sch: Schedule, r: RandomSteps) -> None:
+    block = r.block(sch)
+    reads = sch.block(block).block.reads
+    whole = [(0, s) for s in (reads[0].buffer.shape if reads else ())]
+    sch.annotate_buffer_access(block, 0, "read", lambda *_: whole)
+
+
 _STEPS: list[tuple[str, Step]] = [
     *[("split", _split)] * 4,
     *[("fuse", _fuse)] * 3,
@@ -250,4 +329,11 @@ _STEPS: list[tuple[str, Step]] = [
     ("sample_perfect_tile", _tile),
     ("loop_partition", _partition),
     ("merge", _merge),
+    *[("transform_layout", _transform_layout)] * 3,
+    *[("transform_block_layout", _transform_block_layout)] * 2,
+    ("set_axis_separator", _set_axis_separator),
+    ("reindex", _reindex),
+    *[("reindex_cache_read", _reindex_cache)] * 2,
+    ("unsafe_set_dtype", _unsafe_set_dtype),
+    ("annotate_buffer_access", _annotate_buffer_access),
 ]
