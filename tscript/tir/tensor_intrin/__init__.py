@@ -8,6 +8,6 @@
 
 from __future__ import annotations
 
-from tscript.tir.tensor_intrin import arm_cpu, dot_product_common, x86
+from tscript.tir.tensor_intrin import arm_cpu, cuda, dot_product_common, x86
 
-__all__ = ["arm_cpu", "dot_product_common", "x86"]
+__all__ = ["arm_cpu", "cuda", "dot_product_common", "x86"]

@@ -1,0 +1,8 @@
+"""Tensor intrinsics of NVIDIA GPUs: dot products of bytes, and fragments of matrices."""
+
+# ruff: noqa: F403
+
+from __future__ import annotations
+
+from tscript.tensor_intrin.dot_product import *
+from tscript.tensor_intrin.wmma import *
