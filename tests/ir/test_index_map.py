@@ -187,6 +187,11 @@ def test_wrong_indices_and_results_are_refused() -> None:
         IndexMap((Var("i"),), ("i",))  # pyright: ignore[reportArgumentType]
 
 
+def test_a_map_of_no_indices_gives_results_of_its_own_type() -> None:
+    m = IndexMap((), (const(0, "int32"),))
+    assert m.map_indices([])[0].dtype == "int32" and m.map_shape([])[0].dtype == "int32"
+
+
 def test_a_result_that_is_no_integer_has_no_bound() -> None:
     made = IndexMap.from_func(lambda i: [i.astype("float32")])
     with pytest.raises(ValueError, match="no bound can be found"):

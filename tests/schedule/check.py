@@ -44,13 +44,14 @@ class Packed:
         """The array in the new layout."""
         padding = self.padding(*np.indices(shape)) if callable(self.padding) else self.padding
         made = np.full(shape, 77 if padding is None else padding, dtype=array.dtype)
-        made[self._places(array.shape)] = array
+        places = self._places(array.shape)
+        made[places] = array.reshape(np.shape(made[places]))
         return made
 
     def unpack(self, array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
         """The array in the old layout, after a look at the padding."""
         places = self._places(shape)
-        found = array[places]
+        found = np.reshape(array[places], shape)
         if self.padding is not None:
             np.testing.assert_array_equal(self.pack(found, array.shape), array, "padding")
         return found

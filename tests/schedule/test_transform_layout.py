@@ -225,6 +225,22 @@ def test_a_swizzle_is_tried_out_on_all_indices():
     assert "tvm.tir.IndexMap.from_func(lambda i, j: (" in str(sch.trace)
 
 
+def test_dimensions_come_and_go():
+    @T.prim_func
+    def func(X: T.Buffer((1,), "float32"), Z: T.Buffer((), "float32")):
+        with T.block("B"):
+            Z[()] = X[0] + T.float32(1)
+
+    def steps(s: Schedule) -> None:
+        s.transform_layout("B", "X", lambda i: [])
+        s.transform_layout("B", "Z", lambda: [0])
+
+    sch = check_schedule(func, steps, packed={0: Packed(lambda i: []), 1: Packed(lambda: [0])})
+    block = sch.get(sch.get_block("B"))
+    assert [len(r.buffer.shape) for r in (*block.reads, *block.writes)] == [0, 1]
+    assert "index_map=lambda i: ()" in str(sch.trace) and "index_map=lambda: (0,)" in str(sch.trace)
+
+
 def test_axis_separators_are_set_by_a_step_of_their_own():
     sch = check_schedule(
         two, lambda s: s.transform_layout("dbl", "Y", lambda i, j: [j // 4, i, IndexMap.AXIS_SEPARATOR, j % 4])

@@ -14,7 +14,7 @@ from tscript.ir import construct as c
 from tscript.ir import expr as ex
 from tscript.ir.base import Node
 from tscript.ir.digits import Form, Forms, invert
-from tscript.ir.dtype import INT64
+from tscript.ir.dtype import INT64, DataType
 from tscript.ir.expr import ExprLike, IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import DEFINITIONS, NODE_CLASSES, post_order_visit
 from tscript.ir.linear import difference
@@ -110,9 +110,7 @@ class IndexMap(Node):
         """
         self._require_arity(len(indices), "indices")
         values = [v.var if isinstance(v, ex.IterVar) else c.convert(v) for v in indices]
-        kind = values[0].dtype if values else INT64
-        for v in values[1:]:
-            kind = v.dtype if v.dtype.bits > kind.bits else kind
+        kind = self._type_of(values)
         env = dict(zip(self.initial_indices, values, strict=True))
         return [_typed(_evaluate(e, env), kind) for e in self.final_indices]
 
@@ -126,9 +124,7 @@ class IndexMap(Node):
         env = {
             v: _Interval(c.const(0, s.dtype), c.sub(s, 1)) for v, s in zip(self.initial_indices, extents, strict=True)
         }
-        kind = extents[0].dtype if extents else INT64
-        for s in extents[1:]:
-            kind = s.dtype if s.dtype.bits > kind.bits else kind
+        kind = self._type_of(extents)
         forms = Forms(dict(zip(self.initial_indices, extents, strict=True)))
         result: list[PrimExpr] = []
         for k, e in enumerate(self.final_indices):
@@ -195,6 +191,11 @@ class IndexMap(Node):
         for p in padding:
             condition = p if condition is None else c.or_(condition, p)
         return IndexMap(tuple(results), tuple(solved)), condition
+
+    def _type_of(self, indices: Sequence[PrimExpr]) -> DataType:
+        """The widest type among indices; without any, that of the results."""
+        found = [e.dtype for e in indices] or [e.dtype for e in self.final_indices] or [INT64]
+        return max(found, key=lambda t: t.bits)
 
     def _require_arity(self, count: int, what: str) -> None:
         if count != len(self.initial_indices):
