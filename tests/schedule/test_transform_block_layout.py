@@ -113,6 +113,24 @@ def test_mirrored_unit_int64_and_symbolic_axes():
     rejects(symbolic, lambda s: s.transform_block_layout("B", lambda i, j: [i // 4, i % 4, j]), "every point", ["B"])
 
 
+def test_other_steps_find_their_way_in_the_new_nest():
+    def decompose(s: Schedule) -> None:
+        s.transform_block_layout("C", lambda i, j, k: [k // 2, 7 - i, j, k % 2])
+        s.decompose_reduction("C", s.get_loops("C")[0])
+
+    def factor(s: Schedule) -> None:
+        s.transform_block_layout("C", lambda i, j, k: [5 - k, i, j])
+        s.rfactor(s.get_loops("C")[0], 0)
+
+    def copies(s: Schedule) -> None:
+        s.transform_block_layout("C", lambda i, j, k: [i // 2, i % 2, j, 5 - k])
+        s.reindex("C", ("read", 0))
+        s.reindex("C", ("write", 0))
+
+    for steps in (decompose, factor, copies):
+        check_schedule(matmul, steps)
+
+
 def test_nested_blocks_follow():
     @T.prim_func
     def func(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):

@@ -397,6 +397,53 @@ def test_two_layouts_one_after_the_other():
     check_schedule(fourteen, steps)
 
 
+def test_padding_of_symbolic_shapes():
+    @T.prim_func
+    def func(x: T.handle, z: T.handle, n: T.int32):
+        X = T.match_buffer(x, (n,), "float32")
+        Z = T.match_buffer(z, (n,), "float32")
+        Y = T.alloc_buffer((n,))
+        for i in range(n):
+            with T.block("Y"):
+                v = T.axis.spatial(n, i)
+                Y[v] = X[v] * T.float32(2)
+        for i in range(n):
+            with T.block("Z"):
+                v = T.axis.spatial(n, i)
+                Z[v] = Y[v] + T.float32(1)
+
+    def steps(s: Schedule) -> None:
+        s.transform_layout("Y", "X", by_four, pad_value=4)
+        s.transform_layout("Y", "Y", by_four, pad_value=0)
+        s.transform_layout("Z", "Z", by_four, pad_value=3)
+
+    for n in (1, 5, 8):
+        sch = check_schedule(func, steps, sizes={"n": n}, packed={0: Packed(by_four, 4), 1: Packed(by_four, 3)})
+        assert "T.if_then_else(n <= v_axis0 * 4 + v_axis1, T.float32(3.0)" in sch.mod.script()
+
+
+@pytest.mark.parametrize("after", ["compute_at", "compute_inline", "decompose", "parallel"])
+def test_other_steps_before_and_after(after: str):
+    def steps(s: Schedule) -> None:
+        if after == "parallel":
+            s.parallel(s.get_loops("inc")[0])
+        s.transform_layout("dbl", "Y", by_four, pad_value=0)
+        s.transform_layout("inc", "Z", by_four, pad_value=2)
+        if after == "compute_at":
+            s.compute_at("dbl", s.get_loops("inc")[0])
+        elif after == "compute_inline":
+            s.compute_inline("dbl")
+
+    def reduction(s: Schedule) -> None:
+        s.transform_layout("sum", "Y", by_four, pad_value=2)
+        s.decompose_reduction("sum", s.get_loops("sum")[0])
+
+    if after == "decompose":
+        check_schedule(rowsum, reduction, packed={1: Packed(by_four, 2)})
+    else:
+        check_schedule(fourteen, steps, packed={1: Packed(by_four, 2)})
+
+
 # -- refusals -------------------------------------------------------------------------------------
 
 
@@ -420,6 +467,18 @@ def test_maps_that_lose_elements_are_refused():
     )
     wrong = IndexMap.from_func(lambda i, j: [i, j ^ 1], inverse_index_map=lambda i, j: [i, j])
     rejects(two, lambda s: s.transform_layout("dbl", "Y", wrong), "does not undo it", ["dbl"])
+
+
+def test_a_buffer_of_no_elements_keeps_its_layout():
+    @T.prim_func
+    def empty(A: T.Buffer((0, 6), "float32"), B: T.Buffer((0, 6), "float32")):
+        for i, j in T.grid(0, 6):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+
+    rejects(empty, lambda s: s.transform_layout("B", "A", lambda i, j: [j, i]), "one of its extents is 0", ["B"])
+    rejects(empty, lambda s: s.transform_block_layout("B", lambda i, j: [j, i]), "one of its extents is 0", ["B"])
 
 
 def test_wrong_arguments_are_refused():

@@ -113,6 +113,8 @@ def invert(index_map: IndexMap, shape: Sequence[PrimExpr], trusted: bool = False
 
     With `trusted`, a map of which nothing is known is taken to be one-to-one without gaps.
     """
+    if any(make.is_const_int(s, 0) for s in shape):
+        raise ValueError("one of its extents is 0, so there is nothing to be mapped")
     tried = _try_out(index_map, shape)
     try:
         new_shape: list[PrimExpr] = index_map.map_shape(shape)
