@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.schedule.check import check_schedule, rejects
+from tests.schedule.check import Packed, check_schedule, rejects
 from tscript.schedule import Schedule
 from tscript.script import tir as T
 
@@ -251,3 +251,30 @@ def test_maps_that_do_not_fit_are_refused():
     rejects(red, lambda s: s.reindex_cache_write("r", 0, "shared", lambda k, i: [k, i]), "uses the axes", ["r"])
     rejects(red, lambda s: s.reindex_cache_read("r", 0, "nowhere", lambda k, i: [k, i]), "no storage scope")
     rejects(red, lambda s: s.reindex_cache_write("r", 1, "shared", lambda k, i: [i]), "no write number 1", ["r"])
+
+
+def test_all_of_it_with_int64():
+    @T.prim_func
+    def wide(X: T.Buffer((T.int64(14), T.int64(6)), "float32"), Y: T.Buffer((T.int64(14),), "float32")):
+        for k, i in T.grid(T.int64(6), T.int64(14)):
+            with T.block("r"):
+                vk, vi = T.axis.remap("RS", [k, i])
+                with T.init():
+                    Y[vi] = T.float32(0)
+                Y[vi] = Y[vi] + X[vi, vk]
+
+    def caches(s: Schedule) -> None:
+        s.reindex_cache_read("r", 0, "shared", lambda k, i: [i // 2, k, i % 2])
+        s.reindex_cache_write("r", 0, "shared", lambda k, i: [i // 2, i % 2])
+        s.transform_layout("r", ("read", 0), lambda a, b, c: [a * 12 + b * 2 + c])
+        s.transform_layout("r", ("write", 0), lambda a, b: [a // 4, a % 4, b], pad_value=0)
+        s.transform_block_layout("r", lambda k, i: [i // 7, k, i % 7])
+
+    def reindexed(s: Schedule) -> None:
+        s.reindex("r", ("read", 0))
+        s.reindex("r", "Y")
+        s.annotate_buffer_access(s.get_block("r"), 0, "read", lambda k, i: [k, (i, i + 1)])
+        s.transform_layout("Y_reindex", ("write", 0), lambda i: [i // 4, i % 4], pad_value=5)
+
+    check_schedule(wide, caches)
+    check_schedule(wide, reindexed, packed={1: Packed(lambda i: [i // 4, i % 4], 5)})
