@@ -15,7 +15,7 @@ from tscript.ir.expr import Call, GlobalVar, Op, PrimExpr
 from tscript.support.errors import InterpError
 from tscript.support.wording import with_article
 
-BARRIERS = frozenset({"tvm_storage_sync", "tvm_thread_allreduce"})
+BARRIERS = frozenset({"tvm_storage_sync", "tvm_thread_allreduce", "ptx_mma", "ptx_ldmatrix"})
 """Intrinsics at which the threads of a block wait for each other."""
 SPECIAL: dict[str, Callable[[Gen, Call], Val]] = {}
 """Intrinsics by name without prefix."""

@@ -199,7 +199,8 @@ def multiply_add(a: Matrix, b: Matrix, c: Matrix, dtype: DataType) -> Matrix:
         whole: Matrix = c.astype(np.int64) + a.astype(np.int64) @ b.astype(np.int64)
         return whole.astype(np.uint64).astype(np.uint32).view(np.int32)
     total: Matrix = c.astype(np.float32)
-    left, right = a.astype(np.float32), b.astype(np.float32)
+    left: Matrix = a.astype(np.float32)
+    right: Matrix = b.astype(np.float32)
     for k in range(a.shape[1]):
-        total += np.outer(left[:, k], right[k])
+        total = np.add(total, np.multiply.outer(left[:, k], right[k]))
     return total.astype(c.dtype)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary, finalize, ref
 
-from tscript.interp import blocks, calls, faults, fragments, instructions, stmts
+from tscript.interp import blocks, calls, faults, fragments, instructions, stmts, warps
 from tscript.interp.access import declare
 from tscript.interp.arguments import Bound, Signature
 from tscript.interp.assemble import assembled
@@ -24,7 +24,7 @@ from tscript.ir.function import IRModule, PrimFunc
 from tscript.support.errors import InternalError, InterpError
 from tscript.support.recursion import room_for_deep_programs
 
-_REGISTERED = (blocks, calls, fragments, instructions, stmts)  # importing them fills the tables of handlers
+_REGISTERED = (blocks, calls, fragments, instructions, stmts, warps)  # importing them fills the tables of handlers
 _NUMBER = itertools.count(1)
 
 

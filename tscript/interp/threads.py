@@ -30,7 +30,9 @@ from tscript.support.errors import InterpError
 
 _TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 _SHARED_SCOPES = ("shared", "global", "warp")
-_MEETINGS = frozenset({"tir.tvm_storage_sync", "tir.tvm_thread_allreduce", "tir.ret"})
+_MEETINGS = frozenset(
+    "tir." + n for n in "tvm_storage_sync tvm_thread_allreduce ret ptx_mma ptx_ldmatrix mma_fill mma_store".split()
+)
 
 Thread = Generator[Any, Any, Any]
 

@@ -5,4 +5,5 @@
 from __future__ import annotations
 
 from tscript.tensor_intrin.dot_product import *
+from tscript.tensor_intrin.mma import *
 from tscript.tensor_intrin.wmma import *
