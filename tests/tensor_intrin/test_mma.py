@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from tests.schedule.check import check_schedule
 from tscript import interp
 from tscript.ir.dtype import DataType
 from tscript.ir.semantics import numpy_dtype
+from tscript.schedule import Schedule
 from tscript.script import tir as T
 from tscript.support.errors import InterpError
 from tscript.tir import TensorIntrin
@@ -133,3 +137,71 @@ def test_groups_and_types_that_do_not_exist():
         cuda.get_ldmatrix_intrin(32, "int8", "A", True)
     with pytest.raises(ValueError, match="not of 16 int8"):
         cuda.get_ldmatrix_intrin(16, "int8", "A", False)
+
+
+# -- scheduled programs ---------------------------------------------------------------------------
+
+
+def _place(row: Any, column: Any, transposed: bool) -> tuple[Any, Any]:
+    return (column, row) if transposed else (row, column)
+
+
+def _in_tiles(rows: int, columns: int, place: Any) -> Any:
+    return lambda i, j: (i // rows, j // columns, *place(i % rows, j % columns))
+
+
+@pytest.mark.parametrize(
+    ("in_dtype", "out_dtype", "trans_a", "trans_b"),
+    [
+        ("float16", "float32", False, False),
+        ("float16", "float32", True, True),
+        ("float16", "float16", False, True),
+        ("int8", "int32", False, False),
+        ("int8", "int32", False, True),
+    ],
+)
+def test_a_matmul_takes_the_intrinsics(in_dtype: str, out_dtype: str, trans_a: bool, trans_b: bool):
+    k = 16 if in_dtype == "float16" else 32
+    a_shape, b_shape = _place(32, 2 * k, trans_a), _place(2 * k, 48, trans_b)
+
+    @T.prim_func
+    def matmul(x: T.handle, y: T.handle, z: T.handle):
+        A = T.match_buffer(x, a_shape, in_dtype)
+        B = T.match_buffer(y, b_shape, in_dtype)
+        C = T.match_buffer(z, (32, 48), out_dtype)
+        for i, j, l in T.grid(32, 48, 2 * k):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, l])
+                a = T.meta_var(_place(vi, vk, trans_a))
+                b = T.meta_var(_place(vk, vj, trans_b))
+                with T.init():
+                    C[vi, vj] = T.cast(0, out_dtype)
+                C[vi, vj] = C[vi, vj] + T.cast(A[a[0], a[1]], out_dtype) * T.cast(B[b[0], b[1]], out_dtype)
+
+    group = cuda.get_mma_intrin_group("shared", "global", in_dtype, out_dtype, trans_a, trans_b, False)
+    halves = cuda.shared_16x16_to_ldmatrix_32x8_layout
+    by_row, by_column = cuda.shared_16x32_to_ldmatrix_32x16_layout, cuda.shared_32x16_to_ldmatrix_32x16_layout
+    a_place = halves if k == 16 else by_row
+    b_place = halves if k == 16 else by_row if trans_b else by_column
+
+    def steps(s: Schedule) -> None:
+        block = s.get_block("C")
+        parts = [s.split(x, [None, n]) for x, n in zip(s.get_loops(block), (16, 16, k), strict=True)]
+        s.reorder(*(p[0] for p in parts), *(p[1] for p in parts))
+        shared = [s.cache_read(block, i, "shared") for i in (0, 1)]
+        warp = [s.cache_read(block, i, "warp") for i in (0, 1)]
+        result = s.cache_write(block, 0, "warp")
+        for copy in (*warp, *shared):
+            s.compute_at(copy, parts[2][0])
+        s.reverse_compute_at(result, parts[1][0])
+        s.transform_layout(warp[0], ("write", 0), _in_tiles(*_place(16, k, trans_a), a_place))
+        s.transform_layout(warp[1], ("write", 0), _in_tiles(*_place(k, 16, trans_b), b_place))
+        s.transform_layout(result, ("read", 0), _in_tiles(16, 16, halves))
+        init = s.decompose_reduction(block, parts[2][0])
+        for copy, which in zip(warp, ("load_a", "load_b"), strict=True):
+            s.tensorize(s.get_loops(copy)[-2], group[which])
+        s.tensorize(parts[0][1], group["compute"])
+        s.tensorize(s.get_loops(init)[-2], group["init"])
+        s.tensorize(s.get_loops(result)[-2], group["store"])
+
+    check_schedule(matmul, steps, native=False)
