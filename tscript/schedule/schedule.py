@@ -49,9 +49,9 @@ from tscript.schedule.primitives import set_axis_separator as set_axis_separator
 from tscript.schedule.primitives import set_scope as set_scope_
 from tscript.schedule.primitives import split as split_
 from tscript.schedule.primitives import storage_align as storage_align_
+from tscript.schedule.primitives import tensorize as tensorize_
 from tscript.schedule.primitives import transform_block_layout as transform_block_layout_
 from tscript.schedule.primitives import transform_layout as transform_layout_
-from tscript.schedule.primitives import tensorize as tensorize_
 from tscript.schedule.primitives import unroll as unroll_
 from tscript.schedule.primitives import unsafe_hide_buffer_access as unsafe_hide_buffer_access_
 from tscript.schedule.primitives import unsafe_set_dtype as unsafe_set_dtype_
