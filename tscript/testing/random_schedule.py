@@ -302,6 +302,30 @@ def _annotate_buffer_access(sch: Schedule, r: RandomSteps) -> None:
     sch.annotate_buffer_access(block, 0, "read", lambda *_: whole)
 
 
+def _memory(r: RandomSteps) -> str:
+    return r.rng.choice(["global", "local", "shared"])
+
+
+def _cache_index(sch: Schedule, r: RandomSteps) -> None:
+    sch.cache_index(r.block_or_name(sch), _memory(r), r.rng.choice([0, 1, 2]))
+
+
+def _cache_inplace(sch: Schedule, r: RandomSteps) -> None:
+    sch.cache_inplace(r.block_or_name(sch), _index(r), _memory(r))
+
+
+def _copy_at(method: str) -> Step:
+    def step(sch: Schedule, r: RandomSteps) -> None:
+        block = r.block(sch)
+        getattr(sch, method)(r.loop_of_some(sch, [block]), block, _index(r), _memory(r))
+
+    return step
+
+
+def _rolling_buffer(sch: Schedule, r: RandomSteps) -> None:
+    sch.rolling_buffer(r.block_or_name(sch), 0)
+
+
 _STEPS: list[tuple[str, Step]] = [
     *[("split", _split)] * 4,
     *[("fuse", _fuse)] * 3,
@@ -315,6 +339,11 @@ _STEPS: list[tuple[str, Step]] = [
     ("fuse_reduction_epilogue", _fuse_reduction_epilogue),
     *[("cache_read", _cache_read)] * 2,
     *[("cache_write", _cache_write)] * 2,
+    ("cache_index", _cache_index),
+    ("cache_inplace", _cache_inplace),
+    ("read_at", _copy_at("read_at")),
+    ("write_at", _copy_at("write_at")),
+    ("rolling_buffer", _rolling_buffer),
     *[("compute_inline", _inline("compute_inline"))] * 2,
     *[("reverse_compute_inline", _inline("reverse_compute_inline"))] * 2,
     ("blockize", _blockize),
