@@ -53,10 +53,6 @@ class Primitive(Generic[P, R]):
 
     def __call__(self, sch: ScheduleCore, *args: P.args, **kwargs: P.kwargs) -> R:
         """The step, as `Schedule.split(sch, loop, factors)`."""
-        return self.by_user(sch, args, kwargs)
-
-    def by_user(self, sch: ScheduleCore, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Carry out the step as one that `undo` takes back, with all that is looked up for it."""
         before = snapshot(sch)
         result = self.run(sch, args, kwargs)
         sch.history.append(Step(before, not self.kind.is_pure))
@@ -142,7 +138,11 @@ class _Bound(Generic[P, R]):
         self.__signature__ = primitive.signature
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._primitive.by_user(self._sch, args, kwargs)
+        # A call by the user is what `undo` takes back, with all that is looked up for it.
+        before = snapshot(self._sch)
+        result = self._primitive.run(self._sch, args, kwargs)
+        self._sch.history.append(Step(before, not self._primitive.kind.is_pure))
+        return result
 
     def __repr__(self) -> str:
         return f"<primitive {self.__name__}{self.__signature__}>"
