@@ -53,11 +53,11 @@ def require_sound(image: bytes) -> None:
     tables = [i for i, p in enumerate(parts) if p.kind == _SYMBOLS]
     if len(tables) != 1:
         _fail(f"it has {len(tables)} tables of symbols")
-    count = _check_symbols(image, parts, parts[tables[0]])
+    kinds = _check_symbols(image, parts, parts[tables[0]])
     for p in parts:
         _text(image, names, p.name)
         if p.kind == _PATCHES:
-            _check_patches(image, parts, p, machine, tables[0], count)
+            _check_patches(image, parts, p, machine, tables[0], kinds)
 
 
 def _parts(image: bytes) -> tuple[int, list[_Part], _Part]:
@@ -104,13 +104,15 @@ def _check_section(p: _Part, address: int, end: int, is_first: bool) -> None:
         _fail("it has a table that is cut short")
 
 
-def _check_symbols(image: bytes, parts: list[_Part], table: _Part) -> int:
-    """The number of symbols."""
+def _check_symbols(image: bytes, parts: list[_Part], table: _Part) -> list[int]:
+    """The kind of each symbol."""
+    kinds: list[int] = []
     count = table.size // _SYMBOL.size
     if table.link >= len(parts) or parts[table.link].kind != _STRINGS or not count or not 0 < table.info <= count:
         _fail("its symbols have no names")
     for i, (name, info, other, place, value, size) in enumerate(_rows(_SYMBOL, image, table)):
         kind, binding = info & 15, info >> 4
+        kinds.append(kind)
         if i == 0 and (name, info, other, place, value, size) != (0, 0, 0, 0, 0, 0):
             _fail("its first symbol is not empty")
         text = _text(image, parts[table.link], name)
@@ -125,10 +127,10 @@ def _check_symbols(image: bytes, parts: list[_Part], table: _Part) -> int:
                 _fail(f"its symbol {text!r} has a fixed address")
         elif place >= len(parts) or parts[place].kind not in (_CODE, _EMPTY) or value + size > parts[place].size:
             _fail(f"its symbol {text!r} lies outside of its section")
-    return count
+    return kinds
 
 
-def _check_patches(image: bytes, parts: list[_Part], p: _Part, machine: int, symbols: int, count: int) -> None:
+def _check_patches(image: bytes, parts: list[_Part], p: _Part, machine: int, symbols: int, kinds: list[int]) -> None:
     if p.link != symbols or p.info >= len(parts) or parts[p.info].kind != _CODE:
         _fail("it patches what is no code or data")
     room, widths = parts[p.info].size, _WIDTHS[machine]
@@ -138,7 +140,8 @@ def _check_patches(image: bytes, parts: list[_Part], p: _Part, machine: int, sym
             _fail(f"it has a patch of the unexpected kind {kind}")
         if offset + width > room or (machine == _AARCH64 and width == 4 and offset % 4):
             _fail("it patches beyond the end of a section")
-        if not 0 < symbol < count or not -_MOST_BYTES <= addend <= _MOST_BYTES:
+        # The name of a file has no address that could be put anywhere.
+        if not 0 < symbol < len(kinds) or kinds[symbol] == _FILE or not -_MOST_BYTES <= addend <= _MOST_BYTES:
             _fail("it patches with an unknown symbol")
 
 
