@@ -8,7 +8,7 @@ from typing import Any
 from tscript.ir import construct
 from tscript.ir.expr import Add, And, Cast, CmpExpr, FloorDiv, FloorMod, IntImm, Let, Mul, Not, Or, PrimExpr, Sub, Var
 from tscript.ir.functor import Substitute
-from tscript.ir.stmt import IfThenElse, seq
+from tscript.ir.stmt import For, IfThenElse, Stmt, is_no_op, seq
 
 
 class Copy(Substitute):
@@ -43,6 +43,10 @@ class Copy(Substitute):
         if condition is s.condition and then is s.then_case and otherwise is s.else_case:
             return s
         return s.replace(condition=condition, then_case=then, else_case=otherwise)
+
+    def leave_For(self, loop: For) -> Stmt:
+        """A loop in which nothing is left to do goes."""
+        return loop if not is_no_op(loop.body) else seq()
 
     def leave_Add(self, e: Add) -> PrimExpr:
         """A sum, folded."""

@@ -8,30 +8,68 @@ from typing import Final
 from tscript.arith.const_bound import Bound, const_bound
 from tscript.ir import expr as ex
 from tscript.ir.expr import PrimExpr, Var
+from tscript.ir.functor import children
 from tscript.ir.linear import difference
 from tscript.ir.stmt import For
 
 _INDEX_BITS: Final = 32
+_NOTHING: Final[dict[PrimExpr, bool]] = {}
 
 
-def decide(condition: PrimExpr, bounds: Mapping[Var, Bound]) -> bool | None:
-    """What a scalar condition is for all values of its variables within `bounds`; None if it differs or is not seen."""
+def decide(condition: PrimExpr, bounds: Mapping[Var, Bound], known: Mapping[PrimExpr, bool] = _NOTHING) -> bool | None:
+    """What a scalar condition is for all values of its variables within `bounds`; None if it differs or is not seen.
+
+    `known` holds comparisons that are decided already.
+    """
+    if condition in known:
+        return known[condition]
     match condition:
         case ex.IntImm(value=value):
             return bool(value)
         case ex.And(a=a, b=b):
-            x, y = decide(a, bounds), decide(b, bounds)
+            x, y = decide(a, bounds, known), decide(b, bounds, known)
             return False if x is False or y is False else True if x and y else None
         case ex.Or(a=a, b=b):
-            x, y = decide(a, bounds), decide(b, bounds)
+            x, y = decide(a, bounds, known), decide(b, bounds, known)
             return True if x or y else False if x is False and y is False else None
         case ex.Not(a=a):
-            x = decide(a, bounds)
+            x = decide(a, bounds, known)
             return None if x is None else not x
-        case ex.CmpExpr(a=a, b=b) if is_index(a) and is_index(b):
+        case ex.Call(op=ex.Op(name="tir.likely"), args=(a,)):
+            return decide(a, bounds, known)
+        case ex.CmpExpr(a=a, b=b) if is_index(a) and is_index(b) and not reads_memory(condition):
             return _compared(type(condition), difference_bound(a, b, bounds))
         case _:
             return None
+
+
+def atoms_of(condition: PrimExpr, *joins: type[PrimExpr]) -> list[PrimExpr]:
+    """The parts of a condition below `joins` (`And`, `Or`, `Not`), from left to right."""
+    found: list[PrimExpr] = []
+    stack = [condition]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, ex.Call) and isinstance(e.op, ex.Op) and e.op.name == "tir.likely":
+            stack.append(e.args[0])
+        elif isinstance(e, joins):
+            stack.extend(c for c in reversed(list(children(e))) if isinstance(c, PrimExpr))
+        else:
+            found.append(e)
+    return found
+
+
+def reads_memory(e: PrimExpr) -> bool:
+    """Whether `e` holds a load or call."""
+    stack: list[PrimExpr] = [e]
+    seen: set[PrimExpr] = set()
+    while stack:
+        n = stack.pop()
+        if isinstance(n, (ex.BufferLoad, ex.Call)):
+            return True
+        if n not in seen:
+            seen.add(n)
+            stack.extend(c for c in children(n) if isinstance(c, PrimExpr))
+    return False
 
 
 def is_index(e: PrimExpr) -> bool:

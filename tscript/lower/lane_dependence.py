@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tscript.ir.expr import BufferLoad, Call, PrimExpr, Var
+from tscript.ir.expr import PrimExpr, Var
 from tscript.ir.functor import children, substitute
 from tscript.ir.stmt import For, LetStmt, Stmt
+from tscript.lower.guards import reads_memory
 from tscript.lower.memories import Access, Accesses, Memories, index_form, is_invariant
 
 
@@ -119,26 +120,13 @@ def _inlined(e: PrimExpr, values: Mapping[Var, PrimExpr]) -> PrimExpr:
     """`e` with names replaced by their values, where these do not read memory."""
     if not values:
         return e
-    pure = {v: x for v, x in values.items() if not _reads(x)}
+    pure = {v: x for v, x in values.items() if not reads_memory(x)}
     for _ in range(len(pure)):
         new: PrimExpr = substitute(e, pure)
         if new is e:
             break
         e = new
     return e
-
-
-def _reads(e: PrimExpr) -> bool:
-    stack: list[Any] = [e]
-    seen: set[Any] = set()
-    while stack:
-        node = stack.pop()
-        if isinstance(node, (BufferLoad, Call)):
-            return True
-        if node not in seen:
-            seen.add(node)
-            stack.extend(children(node))
-    return False
 
 
 def _depends(e: PrimExpr, var: Var, values: Mapping[Var, PrimExpr]) -> bool:

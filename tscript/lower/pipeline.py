@@ -12,6 +12,7 @@ from tscript.lower.blocks import lower_blocks
 from tscript.lower.flatten import flatten_buffers
 from tscript.lower.init import lower_init
 from tscript.lower.match_buffers import lower_match_buffers
+from tscript.lower.partition import partition_loops
 from tscript.lower.realize import lower_realize
 from tscript.lower.registers import promote_tiles
 from tscript.lower.threads import serialize_threads
@@ -42,7 +43,10 @@ CPU_PIPELINE: Final[tuple[Pass, ...]] = (
     _pass(serialize_threads, gives="no_threads"),
     _pass(lower_blocks, needs="no_axes no_views", gives="no_blocks"),
     _pass(lower_realize, needs="no_blocks", gives="no_realize"),
+    _pass(partition_loops, needs="no_blocks"),
     _pass(unroll_loops, needs="no_blocks", gives="no_unroll"),
+    # What differed between the copies of an unrolled loop is decided now.
+    _pass(partition_loops, needs="no_blocks no_unroll"),
     _pass(flatten_buffers, needs="no_blocks no_realize", gives="flat_buffers"),
     _pass(vectorize_loops, needs="flat_buffers", gives="no_vector_loops"),
     _pass(promote_tiles, needs="flat_buffers no_vector_loops"),

@@ -67,7 +67,7 @@ class _Promote(Rewriter):
             by_memory.setdefault(a.data, []).append(a)
         tiles: list[dict[_Key, _Element]] = []
         for data, here in by_memory.items():
-            if data in inside.defined or not any(a.is_store for a in here):
+            if data in inside.defined or not any(a.is_store for a in here) or all(map(_is_register, here)):
                 continue
             if any(self._memories.may_overlap(data, other) for other in by_memory if other is not data):
                 continue
@@ -75,6 +75,11 @@ class _Promote(Rewriter):
             if tile is not None:
                 tiles.append(tile)
         return tiles
+
+
+def _is_register(a: Access) -> bool:
+    """Whether the access is to what back ends keep in registers already."""
+    return a.node.buffer.scope() == "local" and all(isinstance(i, IntImm) for i in a.node.indices)
 
 
 def _tile(here: Sequence[Access], changing: dict[Var, None]) -> dict[_Key, _Element] | None:

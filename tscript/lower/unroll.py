@@ -42,7 +42,7 @@ class _Unroll(Rewriter):
             raise LoweringError(
                 f"the loop over {loop.loop_var.name} has {count} iterations, too many to unroll{where}\n  try: {advice}"
             )
-        if count == 0 or count * _steps(loop.body) > MAX_STEPS:
+        if count == 0 or count * steps_of(loop.body) > MAX_STEPS:
             return serial
         copies = [
             Copy({loop.loop_var: const(start + i, loop.loop_var.dtype)}, fresh=i > 0).rewrite(loop.body)
@@ -51,7 +51,7 @@ class _Unroll(Rewriter):
         return seq(*copies)
 
 
-def _steps(body: Stmt) -> int:
+def steps_of(body: Stmt) -> int:
     """How much code `body` is: its stores and calls, and more for each loop that stays."""
     total = 0
 

@@ -32,7 +32,7 @@ from tscript.ir.stmt import (
     seq,
 )  # fmt: skip
 from tscript.lower.copies import Copy
-from tscript.lower.guards import decide, range_of
+from tscript.lower.guards import decide, range_of, reads_memory
 from tscript.lower.lane_dependence import NotVector, require_independent
 from tscript.lower.memories import Accesses, Memories
 from tscript.lower.widen import ALL, Mask, Widen, any_lane, combined
@@ -80,8 +80,7 @@ class _Vectorize(Rewriter):
             return serial
 
     def _vectors(self, loop: For, extent: int) -> Stmt:
-        most = _most_lanes(loop.body)
-        lanes = min(extent, most)
+        lanes = min(_power_below(extent), _most_lanes(loop.body))
         total = _Total.of(loop)
         require_independent(loop, lanes, self._memories, {} if total is None else total.accesses)
         chunks, rest = divmod(extent, lanes)
@@ -95,7 +94,7 @@ class _Vectorize(Rewriter):
         else:
             parts += [self._vector(loop, _after(loop, i * lanes), lanes, total, i > 0) for i in range(chunks)]
         if rest:
-            parts.append(self._vector(loop, _after(loop, chunks * lanes), rest, total, True))
+            parts.append(self._vector(loop, _after(loop, chunks * lanes), rest, total, chunks > 0))
         return seq(*parts)
 
     def _vector(self, loop: For, start: PrimExpr, lanes: int, total: _Total | None, fresh: bool = False) -> Stmt:
@@ -109,10 +108,28 @@ class _Vectorize(Rewriter):
             total = None if total is None else _Total.of(loop)
         if lanes == 1:
             return Copy({loop.loop_var: start}).rewrite(body)
+        count, lanes = lanes, _power_above(lanes)
         ramp = Ramp(start, const(1, loop.loop_var.dtype), lanes)
         low = const_bound(start, self._bounds)
         inside = Bound(low.low, None if low.high is None else low.high + lanes - 1)
-        return _Lanes(loop.loop_var, ramp, {**self._bounds, loop.loop_var: inside}, total).statement(body, ALL)
+        return _Lanes(loop.loop_var, ramp, {**self._bounds, loop.loop_var: inside}, total).statement(
+            body, _first(count, lanes)
+        )
+
+
+def _power_below(n: int) -> int:
+    return 1 << (n.bit_length() - 1)
+
+
+def _power_above(n: int) -> int:
+    return 1 << (n - 1).bit_length()
+
+
+def _first(count: int, lanes: int) -> Mask:
+    """The first `count` of `lanes`: vectors have lengths that machines have."""
+    if count == lanes:
+        return ALL
+    return Mask(ex.LT(Ramp(const(0), const(1), lanes), Broadcast(const(count), lanes)))
 
 
 def _after(loop: For, count: int) -> PrimExpr:
@@ -240,7 +257,7 @@ class _Lanes:
 
     def _if(self, s: IfThenElse, mask: Mask) -> Stmt:
         known = decide(s.condition, self._bounds)
-        if known is not None and not _reads(s.condition):
+        if known is not None and not reads_memory(s.condition):
             taken = s.then_case if known else s.else_case
             return seq() if taken is None else self.statement(taken, mask)
         condition = self._widen(s.condition, mask)
@@ -248,7 +265,7 @@ class _Lanes:
             then = self.statement(s.then_case, mask)
             otherwise = None if s.else_case is None else self.statement(s.else_case, mask)
             return IfThenElse(condition, then, otherwise, span=s.span)
-        if s.else_case is None or not _reads(s.condition):
+        if s.else_case is None or not reads_memory(s.condition):
             parts = [self._where(condition, s.then_case, mask)]
             if s.else_case is not None:
                 parts.append(self._where(not_(condition), s.else_case, mask))
@@ -264,6 +281,8 @@ class _Lanes:
         some = any_lane(inner.bits) if inner.bits is not None else None
         if some is None:
             return self.statement(body, inner)
+        if isinstance(some, IntImm):
+            return self.statement(body, Mask(inner.bits, True)) if some.value else seq()
         return IfThenElse(some, self.statement(body, Mask(inner.bits, True)))
 
     def _let(self, s: LetStmt, mask: Mask) -> Stmt:
@@ -289,9 +308,3 @@ class _Lanes:
         self._private[s.buffer_var] = None
         size = math.prod(e.value for e in s.extents if isinstance(e, IntImm))
         return s.replace(extents=(const(size * self._lanes),), body=self.statement(s.body, mask))
-
-
-def _reads(e: PrimExpr) -> bool:
-    found = Accesses()
-    found.expression(e, True)
-    return bool(found.found)
