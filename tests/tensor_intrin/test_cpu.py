@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -113,6 +114,23 @@ def test_the_instruction_itself_agrees(name: str):
         interp.run(intrin.impl, *expected)
         native(*got)
         np.testing.assert_array_equal(got[2], expected[2])
+
+
+@pytest.mark.skipif("avx512bf16" not in host_processor()[1], reason="the processor has no bfloat16 products")
+def test_the_bfloat16_instruction_itself_agrees():
+    intrin = TensorIntrin.get(x86.AVX512_BF16_DOT_16x2_INTRIN)
+    native = build(intrin.impl.with_attr("global_symbol", "main"), target="llvm")["main"]
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        a, b = (
+            rng.standard_normal(2).astype(ml_dtypes.bfloat16),
+            rng.standard_normal((16, 2)).astype(ml_dtypes.bfloat16),
+        )
+        expected = rng.standard_normal(16).astype(np.float32)
+        got = expected.copy()
+        interp.run(intrin.impl, a, b, expected)
+        native(a, b, got)
+        np.testing.assert_array_equal(got, expected)
 
 
 def test_tiles_must_be_configured():

@@ -404,12 +404,32 @@ def _llvm_intrinsic(em: Emitter, call: Call) -> str:
     if not isinstance(name, StringImm) or not name.value.startswith("llvm."):
         raise em.refuse("an LLVM intrinsic that is not named", 'give its full name, as in "llvm.fma.f32"')
     em.b.module.intrinsics[name.value] = None
-    args = [(register_type(a.dtype), em.value(a)) for a in call.args[1:]]
+    args = [_to_llvm(em, a) for a in call.args[1:]]
     if call.dtype.code == "void":
         em.b.module.declare(name.value, f"void {{}}({', '.join(t for t, _ in args)})")
         em.b.emit(f'call void @"{name.value}"({", ".join(f"{t} {v}" for t, v in args)})')
         return "undef"
-    return em.b.call(register_type(call.dtype), name.value, args)
+    if not is_narrow(call.dtype):
+        return em.b.call(register_type(call.dtype), name.value, args)
+    found = em.b.call(_llvm_float(em, call.dtype), name.value, args)
+    bits = em.b.let(f"bitcast {_llvm_float(em, call.dtype)} {found} to {memory.memory_type(call.dtype)}")
+    return memory.from_memory(em.b, call.dtype, bits)
+
+
+def _to_llvm(em: Emitter, e: PrimExpr) -> tuple[str, str]:
+    """A value as LLVM's own functions take it, with its type: floats below 32 bits are not widened there."""
+    value = em.value(e)
+    if not is_narrow(e.dtype):
+        return register_type(e.dtype), value
+    bits, t = memory.to_memory(em.b, e.dtype, value), _llvm_float(em, e.dtype)
+    return t, em.b.let(f"bitcast {memory.memory_type(e.dtype)} {bits} to {t}")
+
+
+def _llvm_float(em: Emitter, dtype: DataType) -> str:
+    name = {"float16": "half", "bfloat16": "bfloat"}.get(str(dtype.element))
+    if name is None:
+        raise em.refuse(f"{dtype!s} in an LLVM intrinsic", "LLVM has no such type; pass its bits with T.reinterpret")
+    return name if dtype.lanes == 1 else f"<{dtype.lanes} x {name}>"
 
 
 HANDLERS: Final[Mapping[str, Handler]] = {
