@@ -115,13 +115,14 @@ def test_a_pool_lets_go_of_what_nobody_holds() -> None:
 
 
 def test_a_chain_of_any_depth_is_built_and_let_go() -> None:
+    pool: dict[Any, Any] = ex.Add._pool  # pyright: ignore[reportAttributeAccessIssue]
+    others = len(pool)  # that caches and programs of this process keep
     e: ex.PrimExpr = x
     for k in range(100_000):
         e = ex.Add(e, IntImm("int32", k))
-    pool: dict[Any, Any] = ex.Add._pool  # pyright: ignore[reportAttributeAccessIssue]
     assert len(pool) >= 100_000
     del e
-    assert len(pool) < 1000
+    assert len(pool) <= others + 100
 
 
 def test_threads_that_build_the_same_nodes_get_the_same_objects() -> None:
