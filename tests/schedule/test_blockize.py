@@ -401,3 +401,22 @@ def test_a_loop_with_several_blocks_and_what_is_no_target():
     rejects(two, several, "has 2 blocks below it", ["i", "dbl", "inc"])
     rejects(two, lambda s: s.blockize(3), "takes a loop or a list", error=TypeError)
     rejects(two, lambda s: s.blockize(["dbl"]), "expected a block", error=TypeError)
+
+
+def test_a_block_without_axes_that_uses_the_loop_is_known_by_all_it_touches():
+    @T.prim_func
+    def total(A: T.Buffer((4, 12), "float32"), C: T.Buffer((4,), "float32")):
+        for i, k in T.grid(4, 12):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = 0.0
+                C[vi] = C[vi] + A[vi, vk]
+
+    def steps(s: Schedule):
+        s.loop_partition(s.get_loops("C")[1], [5, None])
+        (loop,) = s.get_loops("C_k_common")
+        outer = s.get(s.blockize(loop))
+        assert [str(r) for r in outer.writes] == ["C[0:4]"]
+
+    check_schedule(total, steps)

@@ -211,3 +211,29 @@ def test_a_thread_consumes_only_what_it_makes_itself(thread: str) -> None:
 
     sch = check_schedule(two, steps, native=False)
     assert [sch.get(r).loop_var.name for r in sch.get_loops("C")] == ["i", "ax0"]
+
+
+@T.prim_func
+def backwards(A: T.Buffer((4, 6), "float32"), C: T.Buffer((4,), "float32")):
+    B = T.alloc_buffer((4, 6))
+    for i, j in T.grid(4, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, 5 - vj] = A[vi, vj]
+    for i, k in T.grid(4, 6):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = 0.0
+            C[vi] = C[vi] + B[vi, vk]
+
+
+def test_a_reduction_does_not_follow_a_producer_that_makes_its_last_part_first():
+    # The init belongs to the first part, and would undo the others.
+    rejects(
+        backwards,
+        lambda s: s.reverse_compute_at("C", s.get_loops("B")[1]),
+        r"do not begin with the first values of `vk`",
+        at=["C", "j"],
+    )
+    check_schedule(backwards, lambda s: s.reverse_compute_at("C", s.get_loops("B")[0]))

@@ -32,7 +32,7 @@ from tscript.schedule.subspace import (
     new_axes,
     relaxed,
 )
-from tscript.schedule.symbols import conjuncts, mentions, no_less, range_bounds, variables
+from tscript.schedule.symbols import conjuncts, loop_range, mentions, no_less, range_bounds, variables
 
 _KIND = InstructionKind("Blockize", "blockize", (Arg("target", Role.INPUT), flag("preserve_unit_iters")), Outputs.ONE)
 
@@ -119,7 +119,9 @@ def loop_as_block(s: ScheduleCore, at: StmtSRef, preserve_unit_iters: bool) -> t
     axes = new_axes(division, preserve_unit_iters)
     inside, moved, reuse = inner_realize(realize, axes, division.inner_condition, keep_init=False)
     body, _ = replace_stmts(at.loop, {realize: inside})
-    domain, bounds = axes.inner_ranges(), axes.bounds
+    # A block without axes may use the loops themselves.
+    domain = {**axes.inner_ranges(), **{f.loop_var: loop_range(f) for f in inner}}
+    bounds = {**axes.bounds, **range_bounds({f.loop_var: loop_range(f) for f in inner})}
     init = None
     if moved.init is not None:
         init = _init_nest(realize.block, moved, axes, division, inner)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tscript.arith import Interval
 from tscript.ir.expr import Var
+from tscript.ir.linear import linear_form
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instances import reach_everything
@@ -22,6 +23,7 @@ from tscript.schedule.motion import (
 from tscript.schedule.primitive import METHODS, primitive
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.sref import INLINE_MARK, ROOT_MARK
+from tscript.schedule.symbols import variables
 
 
 @primitive(
@@ -40,7 +42,7 @@ def reverse_compute_at(
 
     Requires: the scope is a pipeline of stages; the block is complete or a reduction; all its producers are under
     `loop`, which is not vectorized; an instance reads nothing that only another iteration makes; a reduction that
-    is done in parts does each part once.
+    is done in parts does each part once, the first one, with its init, before the others.
     """
     target, at = s.block(block), s.loop(loop)  # pyright: ignore[reportArgumentType]
     if at is ROOT_MARK:
@@ -69,6 +71,7 @@ def reverse_compute_at(
     require_sources_ready(move, solution, move.before)
     _require_all_instances(move, solution)
     _require_parts_once(move, solution)
+    _require_first_part_first(move, solution)
     place(move, solution, preserve_unit_loops, index, f"moved under {at.loop.loop_var.name}")
 
 
@@ -99,3 +102,32 @@ def _require_parts_once(move: Move, solution: dict[Var, Interval]) -> None:
             move.loop.loop,
             hint="choose a loop outside of those its reduction runs over",
         )
+
+
+def _require_first_part_first(move: Move, solution: dict[Var, Interval]) -> None:
+    """Refuse a reduction whose init would run after other parts, since later iterations do earlier parts."""
+    block = move.block.block
+    if block.init is None:
+        return
+    loops = [*move.state.loops_of(move.loop), move.loop]
+    around = dict.fromkeys(r.loop.loop_var for r in loops)
+    elements = {
+        v: None
+        for a in block.iter_vars
+        if a.iter_type == a.DataPar and a.var in solution
+        for v in variables(solution[a.var].low)
+    }
+    for axis in block.iter_vars:
+        if axis.iter_type == axis.DataPar or axis.var not in solution:
+            continue
+        terms, _ = linear_form(solution[axis.var].low)
+        for term, factor in terms.items():
+            moving = [v for v in variables(term) if v in around]
+            if moving and (not isinstance(term, Var) or factor < 0 or term in elements):
+                refuse(
+                    f"{{0}} would be reduced in parts that do not begin with the first values of `{axis.var.name}`, "
+                    f"to which the init belongs: an iteration of {{1}} begins at `{solution[axis.var].low}`",
+                    block,
+                    move.loop.loop,
+                    hint="decompose_reduction first, or choose a loop outside of those its reduction runs over",
+                )
