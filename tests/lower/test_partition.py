@@ -307,3 +307,22 @@ def test_a_matmul_of_odd_sizes_is_vectors_and_registers_all_over(order: str, dec
     a, b, c = a[:13, :9].copy(), b[:9, :39].copy(), np.empty((13, 39), np.float32)
     build(s.mod)["matmul"](a, b, c)
     np.testing.assert_allclose(c, a @ b, rtol=1e-5)
+
+
+def test_conditions_whose_arithmetic_wraps_are_left_as_they_are():
+    @T.prim_func
+    def func(A: T.Buffer((4, 4), "int32"), s: T.int32):
+        for i, j in T.grid(4, 4):
+            if s >= T.Add(2147483647, s):
+                A[i, j] = 1
+            if T.Sub(2147483647, -2147483648) > i:
+                A[i, j] = 2
+            if T.Mul(i + 1, 1073741824) < 0:
+                A[i, j] = A[i, j] + 10
+
+    for value in (-5, 0, 3, 2147483647):
+        expected, got = np.zeros((4, 4), np.int32), np.zeros((4, 4), np.int32)
+        interp.run(func, expected, value)
+        build(func, target="llvm")(got, value)
+        np.testing.assert_array_equal(got, expected)
+    assert expected.any()

@@ -7,6 +7,7 @@ from typing import Final
 
 from tscript.arith.const_bound import Bound, const_bound
 from tscript.ir import expr as ex
+from tscript.ir.dtype import int_range
 from tscript.ir.expr import PrimExpr, Var
 from tscript.ir.functor import children
 from tscript.ir.linear import difference
@@ -38,6 +39,8 @@ def decide(condition: PrimExpr, bounds: Mapping[Var, Bound], known: Mapping[Prim
         case ex.Call(op=ex.Op(name="tir.likely"), args=(a,)):
             return decide(a, bounds, known)
         case ex.CmpExpr(a=a, b=b) if is_index(a) and is_index(b) and not reads_memory(condition):
+            if may_wrap(condition, bounds):
+                return None
             return _compared(type(condition), difference_bound(a, b, bounds))
         case _:
             return None
@@ -69,6 +72,40 @@ def reads_memory(e: PrimExpr) -> bool:
         if n not in seen:
             seen.add(n)
             stack.extend(c for c in children(n) if isinstance(c, PrimExpr))
+    return False
+
+
+def may_wrap(e: PrimExpr, bounds: Mapping[Var, Bound]) -> bool:
+    """Whether a sum, difference or product in `e` could leave its type, where it would go on at the other end.
+
+    What a loop counts, whose number of iterations is not known, is taken to fit in its type times the size of a tile.
+    """
+    stack: list[PrimExpr] = [e]
+    seen: set[PrimExpr] = set()
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        stack.extend(c for c in children(n) if isinstance(c, PrimExpr))
+        if not isinstance(n, (ex.Add, ex.Sub, ex.Mul)) or not n.dtype.is_integer:
+            continue
+        least, most = int_range(n.dtype)
+        found = const_bound(n, bounds)
+        if (found.low is not None and found.low < least) or (found.high is not None and found.high > most):
+            return True
+        if (found.low is None or found.high is None) and _has_free_variable(n, bounds):
+            return True
+    return False
+
+
+def _has_free_variable(e: PrimExpr, bounds: Mapping[Var, Bound]) -> bool:
+    stack: list[PrimExpr] = [e]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, Var) and (n not in bounds or bounds[n].low is None):
+            return True
+        stack.extend(c for c in children(n) if isinstance(c, PrimExpr))
     return False
 
 

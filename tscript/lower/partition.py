@@ -22,7 +22,7 @@ from tscript.ir.functor import Rewriter, children
 from tscript.ir.linear import difference, from_linear
 from tscript.ir.stmt import For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, is_no_op, seq
 from tscript.lower.copies import Copy
-from tscript.lower.guards import atoms_of, decide, is_index, range_of, reads_memory
+from tscript.lower.guards import atoms_of, decide, is_index, may_wrap, range_of, reads_memory
 from tscript.lower.unroll import steps_of
 
 MAX_PARTS: Final = 3
@@ -196,7 +196,7 @@ class _Partition(Rewriter):
             return []
         terms, constant = difference(atom.a, atom.b)
         factor = terms.pop(var, 0)
-        if factor == 0:
+        if factor == 0 or may_wrap(atom, {**self._bounds, **inner}):
             return []
         low = high = 0
         fixed: dict[PrimExpr, int] = {}
