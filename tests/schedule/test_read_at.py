@@ -297,3 +297,20 @@ def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
         s.write_at(s.get_loops("inner")[0], "inner", 0, "local")
 
     check_schedule(nested, steps)
+
+
+def test_a_copy_that_depends_on_loops_beyond_a_block_without_axes_is_refused():
+    @T.prim_func
+    def total(A: T.Buffer((4, 12), "float32"), C: T.Buffer((4,), "float32")):
+        for i, k in T.grid(4, 12):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = 0.0
+                C[vi] = C[vi] + A[vi, vk]
+
+    def steps(s: Schedule):
+        s.loop_partition(s.get_loops("C")[1], [5, None])
+        s.read_at(s.get_loops("C_k1")[0], "C_k1", 1, "global")
+
+    rejects(total, steps, r"depends on the loop `i` outside")

@@ -24,7 +24,7 @@ from tscript.ir.stmt import (
     Stmt,
     seq,
 )
-from tscript.schedule.bindings import TRUE
+from tscript.schedule.bindings import TRUE, ranges_around
 from tscript.schedule.buffers import cache_of
 from tscript.schedule.checks import require_stage_pipeline
 from tscript.schedule.conflicts import accesses_of, memory_of
@@ -153,6 +153,16 @@ def _copy_block(s: ScheduleCore, plan: CopyAt, source: Buffer, target: Buffer, r
     ends = [e for side in (region.lows, region.highs) for some in side for e in some]
     used = variables(*region.starts, *region.extents, *ends, *region.conditions)
     loops = [r.loop for r in (*s.state.loops_of(plan.loop), plan.loop) if r.loop.loop_var in used]
+    own = {f.loop_var: None for f in loops}
+    hidden = next((v for v in ranges_around(s.state, plan.loop) if v in used and v not in own), None)
+    if loops and hidden is not None:
+        refuse(
+            f"what each iteration of {{0}} touches depends on the loop `{hidden.name}` outside of {{1}} too, which a "
+            "block with axes in there cannot use",
+            plan.loop.loop,
+            plan.access.root.block,
+            hint="give the block around the loop axes, with blockize, or copy at a loop outside of it",
+        )
     axes: list[IterVar] = []
     names: dict[Var, PrimExpr] = {}
     for k, loop in enumerate(loops):
