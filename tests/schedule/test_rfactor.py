@@ -10,8 +10,8 @@ import tscript as tvm
 from tests.schedule.check import Steps, check_schedule, rejects
 from tscript import te
 from tscript.ir.function import PrimFunc
+from tscript.ir.occurrences import variables
 from tscript.schedule import Schedule
-from tscript.schedule.symbols import variables
 from tscript.script import tir as T
 from tscript.te import register_reducer
 

@@ -16,8 +16,9 @@ from tscript.ir import expr as ex
 from tscript.ir import stmt as st
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import BufferLoad, IntImm, PrimExpr, Range, Var
-from tscript.ir.functor import Visitor, children, substitute
+from tscript.ir.functor import Visitor, substitute
 from tscript.ir.linear import difference, from_linear, linear_form
+from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BufferRegion
 
 Touched = dict[Buffer, list[Interval | None]]
@@ -299,7 +300,7 @@ class _Scan(Visitor):
         if kind is None or not (node.a.dtype.is_int and node.a.dtype.lanes == 1):
             return
         terms, constant = difference(node.a, node.b)
-        inside = [t for t in terms if any(v in self.relaxed for v in _variables(t))]
+        inside = [t for t in terms if mentions(t, self.relaxed)]
         if len(inside) != 1 or not isinstance(inside[0], Var):
             return
         var = inside[0]
@@ -356,15 +357,6 @@ def _unknown(var: Var) -> PrimExpr:
 
 def _tidy(e: PrimExpr) -> PrimExpr:
     return from_linear(linear_form(e), e.dtype)
-
-
-def _variables(e: PrimExpr) -> Iterable[Var]:
-    stack = [e]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, Var):
-            yield n
-        stack.extend(c for c in children(n) if isinstance(c, PrimExpr))
 
 
 def _conjuncts(condition: PrimExpr, holds: bool) -> Iterable[tuple[ex.CmpExpr, bool]]:

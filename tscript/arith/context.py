@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tscript.arith.const_bound import Bound, const_bound
-from tscript.arith.forms import any_below, form_of, is_index, plus, scaled
+from tscript.arith.forms import form_of, is_index, plus, scaled
 from tscript.arith.modular import ModularSet, meet, modular_set
 from tscript.ir import expr as ex
 from tscript.ir.base import Node
 from tscript.ir.expr import IntImm, PrimExpr, Var
 from tscript.ir.linear import LinearForm
+from tscript.ir.occurrences import any_below
 
 _FACT_LIMIT = 64
 _WORK_LIMIT = 200_000

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from tscript.arith.analyzer import Analyzer
 from tscript.arith.context import conjuncts
-from tscript.arith.forms import form_of, from_form, is_index, mentions, plus, scaled
+from tscript.arith.forms import form_of, from_form, is_index, plus, scaled
 from tscript.arith.int_set import EVERYTHING, NOTHING, IntervalSet, SetEvaluator, SetLike, as_set, intersect
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
 from tscript.ir.expr import IntImm, PrimExpr, Range, Var
 from tscript.ir.linear import LinearForm
+from tscript.ir.occurrences import mentions
 
 
 def deduce_bound(

@@ -8,15 +8,12 @@ larger divisors before others, and remainders last, those of smaller divisors af
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from itertools import pairwise
 from operator import itemgetter
 from typing import Final
 
-from tscript.ir.base import Node
 from tscript.ir.dtype import DataType
-from tscript.ir.expr import Add, Div, FloorDiv, FloorMod, IntImm, Mod, Mul, PrimExpr, Sub, Var
-from tscript.ir.functor import children
+from tscript.ir.expr import Add, Div, FloorDiv, FloorMod, IntImm, Mod, Mul, PrimExpr, Sub
 from tscript.ir.linear import LinearForm, from_linear, linear_form
 
 _SUMS = (Add, Sub, Mul)
@@ -59,28 +56,6 @@ def form_of(e: PrimExpr) -> LinearForm:
             # In the order of last appearance, as in `linear_form`.
             terms[x] = terms.pop(x, 0) + scale
     return ({t: c for t, c in terms.items() if c} if 0 in terms.values() else terms), constant
-
-
-def any_below(e: PrimExpr, test: Callable[[Node], bool]) -> bool:
-    """Whether `test` holds for `e` or a node below it; each node is looked at once."""
-    seen: set[Node] = {e}
-    stack: list[Node] = [e]
-    while stack:
-        n = stack.pop()
-        if test(n):
-            return True
-        for c in children(n):
-            if c not in seen:
-                seen.add(c)
-                stack.append(c)
-    return False
-
-
-def mentions(e: PrimExpr, variables: Mapping[Var, object]) -> bool:
-    """Whether one of `variables` occurs in `e`."""
-    if isinstance(e, Var):
-        return e in variables
-    return not isinstance(e, IntImm) and any_below(e, lambda n: isinstance(n, Var) and n in variables)
 
 
 def plus(a: LinearForm, b: LinearForm, scale: int = 1) -> LinearForm:

@@ -12,12 +12,13 @@ from typing import Final
 
 from tscript.arith.analyzer import Analyzer
 from tscript.arith.const_bound import Bound
-from tscript.arith.forms import form_of, from_form, is_index, mentions, plus, scaled
+from tscript.arith.forms import form_of, from_form, is_index, plus, scaled
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
 from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import ExprLike, IntImm, PrimExpr, Range, Var
 from tscript.ir.linear import LinearForm
+from tscript.ir.occurrences import mentions
 
 
 class IntSet:

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from tscript.arith.analyzer import Analyzer
 from tscript.arith.context import conjuncts
-from tscript.arith.forms import form_of, from_form, is_index, mentions, plus, scaled
+from tscript.arith.forms import form_of, from_form, is_index, plus, scaled
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
 from tscript.ir.expr import IntImm, PrimExpr, Var
 from tscript.ir.functor import post_order_visit
+from tscript.ir.occurrences import mentions
 
 
 def detect_linear_equation(

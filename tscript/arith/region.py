@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tscript.arith.analyzer import Analyzer
-from tscript.arith.forms import mentions
 from tscript.arith.int_set import NOTHING, IntervalSet, as_set, eval_set
 from tscript.arith.iter_map.detect import bound_analyzer, detect_iter_map
 from tscript.arith.iter_map.model import IterMapLevel, IterSumExpr
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
 from tscript.ir.expr import ExprLike, IntImm, PrimExpr, Range, Var
+from tscript.ir.occurrences import mentions
 
 Region = Sequence[Range]
 

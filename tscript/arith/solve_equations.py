@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tscript.arith.analyzer import Analyzer
 from tscript.arith.constraints import IntConstraints, IntConstraintsTransform
-from tscript.arith.forms import form_of, from_form, is_index, mentions, plus
+from tscript.arith.forms import form_of, from_form, is_index, plus
 from tscript.arith.int_set import eval_set
 from tscript.arith.polynomial import expanded
 from tscript.arith.smith import SmithForm, smith_normal_form
@@ -16,6 +16,7 @@ from tscript.ir.dtype import BOOL, INT32, DataType
 from tscript.ir.expr import IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
 from tscript.ir.linear import LinearForm
+from tscript.ir.occurrences import mentions
 
 
 def solve_linear_equations(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from tscript.arith.analyzer import Analyzer
 from tscript.arith.comparison import nonneg_forms
 from tscript.arith.constraints import IntConstraints, IntConstraintsTransform, IntGroupBounds
-from tscript.arith.forms import content, from_form, is_index, mentions, plus, scaled
+from tscript.arith.forms import content, from_form, is_index, plus, scaled
 from tscript.arith.polynomial import expanded
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
@@ -16,6 +16,7 @@ from tscript.ir.dtype import BOOL
 from tscript.ir.expr import IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
 from tscript.ir.linear import LinearForm
+from tscript.ir.occurrences import mentions
 
 FORM_BUDGET = 2000
 """Inequalities that elimination may make; variables after that keep their inequalities as relations."""

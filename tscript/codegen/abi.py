@@ -13,6 +13,7 @@ from tscript.ir.dtype import DataType
 from tscript.ir.expr import Call, IntImm, Op, PointerType, PrimExpr, PrimType, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import post_order_visit
+from tscript.ir.occurrences import variables
 from tscript.ir.stmt import BufferStore
 from tscript.support.errors import BuildError
 from tscript.support.wording import with_article
@@ -72,7 +73,7 @@ def _bound_symbols(name: str, func: PrimFunc) -> tuple[Var, ...]:
             if isinstance(e, Var):
                 bound.setdefault(e)
             else:
-                for var in _variables(e):
+                for var in variables(e):
                     used.setdefault(var, buffer)
     for var, buffer in used.items():
         if var not in bound and var not in scalars:
@@ -81,17 +82,6 @@ def _bound_symbols(name: str, func: PrimFunc) -> tuple[Var, ...]:
                 f"no buffer has it as a whole dimension\n  try: pass it as a parameter, as in `{var.name}: T.int32`"
             )
     return tuple(v for v in bound if v not in scalars)
-
-
-def _variables(e: PrimExpr) -> list[Var]:
-    found: list[Var] = []
-
-    def visit(node: object) -> None:
-        if isinstance(node, Var):
-            found.append(node)
-
-    post_order_visit(e, visit)
-    return found
 
 
 def _effects(func: PrimFunc) -> tuple[dict[Var, None], list[PrimExpr]]:

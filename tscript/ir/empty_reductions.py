@@ -8,7 +8,7 @@ the other axes around the init.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from tscript.ir.construct import and_, compare, const, not_, or_
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import Rewriter, post_order_visit, pre_order_visit, substitute
+from tscript.ir.occurrences import mentions, reads_memory, variables
 from tscript.ir.stmt import Block, BlockRealize, For, ForKind, Stmt
 
 _LAUNCHES: Final = ("thread_extent", "virtual_thread")
@@ -99,7 +100,7 @@ class _Pending:
         return st.IfThenElse(self.condition, self.body)
 
     def uses(self, var: Var) -> bool:
-        return var in _variables((self.condition, self.body))
+        return var in variables(self.condition, self.body)
 
     def put_under_condition(self) -> None:
         self.body, self.condition = self.statement(), const(True)
@@ -171,7 +172,7 @@ class _EmptyInits(Rewriter):
                 loops.append((Var(axis.var.name, value.dtype), _of_type(axis.dom, value)))
                 value = loops[-1][0]
             values.append(value)
-        kept = [c for c in _conjuncts(s.predicate) if not _mentions((c,), inside)]
+        kept = [c for c in _conjuncts(s.predicate) if not mentions(c, inside)]
         predicate: PrimExpr = const(True)
         for c in kept:
             predicate = and_(predicate, c)
@@ -179,7 +180,7 @@ class _EmptyInits(Rewriter):
         for var, dom in reversed(loops):
             body = For(var, dom.min, dom.extent, ForKind.SERIAL, body)
         waiting = sum(1 for v, value in self._around if value is None and v in inside)
-        if not waiting or _mentions((condition, body), inside):
+        if not waiting or mentions(condition, inside) or mentions(body, inside):
             return None
         return _Pending(condition, body, inside, waiting)
 
@@ -195,17 +196,17 @@ class _EmptyInits(Rewriter):
         free: dict[IterVar, None] = {}
         found = [v for a, v in pairs if a.iter_type == IterVar.CommReduce]
         while found:
-            reached = _variables(found)
+            reached = variables(*found)
             for v, value in reversed(self._around):
                 if value is not None and v in reached:
-                    reached.update(_variables((value,)))
+                    reached.update(variables(value))
             inside.update({v: None for v, value in self._around if value is None and v in reached})
             for v, value in lets.items():
-                if _mentions((value,), inside):
+                if mentions(value, inside):
                     inside[v] = None
             found = list[PrimExpr]()
             for axis, value in pairs:
-                if axis.iter_type != IterVar.CommReduce and axis not in free and _mentions((value,), inside):
+                if axis.iter_type != IterVar.CommReduce and axis not in free and mentions(value, inside):
                     free[axis] = None
                     found.append(value)
         return inside, free
@@ -224,7 +225,7 @@ class _EmptyInits(Rewriter):
                 here.append(p.statement())
                 continue
             else:
-                if loop.loop_var in _variables((p.condition,)):
+                if loop.loop_var in variables(p.condition):
                     p.put_under_condition()
                 fresh = loop.loop_var.copy_with()
                 p.body = loop.replace(loop_var=fresh, body=substitute(p.body, {loop.loop_var: fresh}))
@@ -244,7 +245,7 @@ class _EmptyInits(Rewriter):
         otherwise, others = (None, []) if s.else_case is None else self._settled_below(s.else_case)
         for condition, pending in ((s.condition, found), (not_(s.condition), others)):
             for p in pending:
-                if not _mentions((condition,), p.inside):
+                if not mentions(condition, p.inside):
                     p.put_under_condition()
                     p.body = st.IfThenElse(condition, p.body)
                 self._pending.append(p)
@@ -316,8 +317,8 @@ def _may_leave(p: _Pending, loop: For) -> bool:
     """Whether an init may stand in front of a loop around all its reduction, where it costs less."""
     return (
         loop.kind != ForKind.THREAD_BINDING
-        and loop.loop_var not in _variables((p.condition,))
-        and not _reads_memory(p.condition)
+        and loop.loop_var not in variables(p.condition)
+        and not reads_memory(p.condition)
     )
 
 
@@ -360,32 +361,5 @@ def _buffers(s: Stmt) -> dict[Buffer, None]:
     return found
 
 
-def _variables(nodes: Iterable[PrimExpr | Stmt]) -> dict[Var, None]:
-    found: dict[Var, None] = {}
-
-    def look(node: object) -> None:
-        if isinstance(node, Var):
-            found[node] = None
-
-    for n in nodes:
-        post_order_visit(n, look)
-    return found
-
-
-def _mentions(nodes: Iterable[PrimExpr | Stmt], variables: Mapping[Var, None]) -> bool:
-    return any(v in variables for v in _variables(nodes))
-
-
 def _conjuncts(e: PrimExpr) -> list[PrimExpr]:
     return [*_conjuncts(e.a), *_conjuncts(e.b)] if isinstance(e, ex.And) else [e]
-
-
-def _reads_memory(e: PrimExpr) -> bool:
-    found = False
-
-    def look(node: object) -> None:
-        nonlocal found
-        found |= isinstance(node, (ex.BufferLoad, ex.Call))
-
-    post_order_visit(e, look)
-    return found

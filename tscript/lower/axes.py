@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tscript.ir.construct import cast
-from tscript.ir.expr import BufferLoad, Call, IterVar, PrimExpr, Var
+from tscript.ir.expr import IterVar, PrimExpr, Var
 from tscript.ir.function import PrimFunc
-from tscript.ir.functor import Rewriter, children, substitute
+from tscript.ir.functor import Rewriter, substitute
+from tscript.ir.occurrences import reads_memory
 from tscript.ir.stmt import Block, BlockRealize, LetStmt, Stmt
 
 
@@ -23,7 +24,7 @@ class _BindAxes(Rewriter):
         lets: list[tuple[Var, PrimExpr]] = []
         for axis, value in zip(block.iter_vars, realize.iter_values, strict=True):
             typed = cast(value, axis.var.dtype)
-            if _reads_memory(typed):
+            if reads_memory(typed):
                 # The axis keeps the value it has when the block starts, whatever is stored later.
                 fresh = axis.var.copy_with()
                 lets.append((fresh, typed))
@@ -36,13 +37,3 @@ class _BindAxes(Rewriter):
         for var, value in reversed(lets):
             inner = LetStmt(var, value, inner)
         return inner
-
-
-def _reads_memory(e: PrimExpr) -> bool:
-    stack: list[Any] = [e]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, (BufferLoad, Call)):
-            return True
-        stack.extend(children(node))
-    return False

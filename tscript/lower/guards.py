@@ -11,6 +11,7 @@ from tscript.ir.dtype import int_range
 from tscript.ir.expr import PrimExpr, Var
 from tscript.ir.functor import children
 from tscript.ir.linear import difference
+from tscript.ir.occurrences import any_below, reads_memory, variables
 from tscript.ir.stmt import For
 
 _INDEX_BITS: Final = 32
@@ -61,56 +62,27 @@ def atoms_of(condition: PrimExpr, *joins: type[PrimExpr]) -> list[PrimExpr]:
     return found
 
 
-def reads_memory(e: PrimExpr) -> bool:
-    """Whether `e` holds a load or call."""
-    stack: list[PrimExpr] = [e]
-    seen: set[PrimExpr] = set()
-    while stack:
-        n = stack.pop()
-        if isinstance(n, (ex.BufferLoad, ex.Call)):
-            return True
-        if n not in seen:
-            seen.add(n)
-            stack.extend(c for c in children(n) if isinstance(c, PrimExpr))
-    return False
-
-
 def may_wrap(e: PrimExpr, bounds: Mapping[Var, Bound]) -> bool:
     """Whether a sum, difference or product in `e` could leave its type, where it would go on at the other end.
 
     What a loop counts, whose number of iterations is not known, is taken to fit in its type times the size of a tile.
     """
-    stack: list[PrimExpr] = [e]
-    seen: set[PrimExpr] = set()
-    while stack:
-        n = stack.pop()
-        if n in seen:
-            continue
-        seen.add(n)
-        stack.extend(c for c in children(n) if isinstance(c, PrimExpr))
+    memo: dict[PrimExpr, Bound] = {}
+
+    def wraps(n: object) -> bool:
         if not isinstance(n, (ex.Add, ex.Sub, ex.Mul)) or not n.dtype.is_integer:
-            continue
-        least, most = int_range(n.dtype)
-        found = const_bound(n, bounds)
+            return False
+        found, (least, most) = const_bound(n, bounds, memo), int_range(n.dtype)
         if (found.low is not None and found.low < least) or (found.high is not None and found.high > most):
             return True
-        if (found.low is None or found.high is None) and _has_free_variable(n, bounds):
-            return True
-    return False
+        is_open = found.low is None or found.high is None
+        return is_open and any(v not in bounds or bounds[v].low is None for v in variables(n))
 
-
-def _has_free_variable(e: PrimExpr, bounds: Mapping[Var, Bound]) -> bool:
-    stack: list[PrimExpr] = [e]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, Var) and (n not in bounds or bounds[n].low is None):
-            return True
-        stack.extend(c for c in children(n) if isinstance(c, PrimExpr))
-    return False
+    return any_below(e, wraps)
 
 
 def is_index(e: PrimExpr) -> bool:
-    """Whether arithmetic on `e` is taken not to overflow."""
+    """Whether `e` is of a type that loops count in."""
     return e.dtype.is_int and e.dtype.bits >= _INDEX_BITS and e.dtype.lanes == 1
 
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from tscript.ir.expr import PrimExpr, Var
 from tscript.ir.functor import children, substitute
+from tscript.ir.occurrences import reads_memory
 from tscript.ir.stmt import For, LetStmt, Stmt
-from tscript.lower.guards import reads_memory
 from tscript.lower.memories import Access, Accesses, Memories, index_form, is_invariant
 
 

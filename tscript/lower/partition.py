@@ -20,9 +20,10 @@ from tscript.ir.expr import Call, IntImm, PrimExpr, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import Rewriter, children
 from tscript.ir.linear import difference, from_linear
+from tscript.ir.occurrences import mentions, reads_memory
 from tscript.ir.stmt import For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, is_no_op, seq
 from tscript.lower.copies import Copy
-from tscript.lower.guards import atoms_of, decide, is_index, may_wrap, range_of, reads_memory
+from tscript.lower.guards import atoms_of, decide, is_index, may_wrap, range_of
 from tscript.lower.unroll import steps_of
 
 MAX_PARTS: Final = 3
@@ -135,7 +136,7 @@ class _Partition(Rewriter):
         if guard.else_case is not None or not self._is_first(guard.condition, nest):
             return None
         inner = {n.loop_var: None for n in nest}
-        if any(_mentions(e, inner) or reads_memory(e) for n in nest for e in (n.min, n.extent)):
+        if any(mentions(e, inner) or reads_memory(e) for n in nest for e in (n.min, n.extent)):
             return None
         first: Stmt = Copy({n.loop_var: n.min for n in nest}, fresh=True).rewrite(guard.then_case)
         result = rest
@@ -201,13 +202,13 @@ class _Partition(Rewriter):
         low = high = 0
         fixed: dict[PrimExpr, int] = {}
         for term, c in terms.items():
-            if _mentions(term, inner):
+            if mentions(term, inner):
                 found = const_bound(term, {**self._bounds, **inner})
-                if found.low is None or found.high is None or _mentions(term, {var: None}):
+                if found.low is None or found.high is None or mentions(term, {var: None}):
                     return []
                 ends = c * found.low, c * found.high
                 low, high = low + min(ends), high + max(ends)
-            elif _mentions(term, self._loops) or reads_memory(term):
+            elif mentions(term, self._loops) or reads_memory(term):
                 # It takes many values while this loop's part is fixed: there is nothing to cut at here.
                 return []
             else:
@@ -370,16 +371,6 @@ def _guards(s: Stmt, bounds: dict[Var, Bound], inner: dict[Var, Bound]) -> list[
 
     walk(s)
     return list(found)
-
-
-def _mentions(e: PrimExpr, wanted: Mapping[Var, Any]) -> bool:
-    stack: list[Any] = [e]
-    while stack:
-        n = stack.pop()
-        if n in wanted:
-            return True
-        stack.extend(children(n))
-    return False
 
 
 def _may_fail(e: PrimExpr) -> bool:

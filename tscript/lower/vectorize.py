@@ -17,6 +17,7 @@ from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import Broadcast, BufferLoad, IntImm, PrimExpr, Ramp, Select, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import Rewriter, children
+from tscript.ir.occurrences import reads_memory
 from tscript.ir.stmt import (
     Allocate,
     AttrStmt,
@@ -32,7 +33,7 @@ from tscript.ir.stmt import (
     seq,
 )  # fmt: skip
 from tscript.lower.copies import Copy
-from tscript.lower.guards import decide, range_of, reads_memory
+from tscript.lower.guards import decide, range_of
 from tscript.lower.lane_dependence import NotVector, require_independent
 from tscript.lower.memories import Accesses, Memories
 from tscript.lower.widen import ALL, Mask, Widen, any_lane, combined

@@ -12,7 +12,7 @@ from tscript.ir import expr as ex
 from tscript.ir import stmt as st
 from tscript.ir.dtype import BOOL, DataType
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Var
-from tscript.ir.functor import post_order_visit
+from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import ForKind, Stmt
 from tscript.printer.buffer import assignment, box, declaration, subscripts
 from tscript.printer.core import Frame, Keys, Line, Piece, Printer, Steps, Text, prints_stmt
@@ -105,14 +105,6 @@ def _while(p: Printer, s: st.While, mark: PathMark | None) -> Steps:
     p.emit(s, mark, [head, *p.pop().lines], compound=True)
 
 
-def _uses_any(e: PrimExpr, variables: dict[Var, None]) -> bool:
-    if type(e) is IntImm:
-        return False
-    found: list[bool] = []
-    post_order_visit(e, lambda n: found.append(True) if isinstance(n, Var) and n in variables else None)
-    return bool(found)
-
-
 def _grid(p: Printer, loop: st.For, mark: PathMark | None) -> list[st.For]:
     """The directly nested loops, from `loop` inwards, that one `T.grid` can stand for."""
     chain: list[st.For] = []
@@ -123,7 +115,7 @@ def _grid(p: Printer, loop: st.For, mark: PathMark | None) -> list[st.For]:
             node.kind != ForKind.SERIAL
             or node.annotations
             or not is_zero(node.min)
-            or (chain and (_uses_any(node.extent, variables) or p.note(node, mark) is not None))
+            or (chain and (mentions(node.extent, variables) or p.note(node, mark) is not None))
         ):
             break
         chain.append(node)

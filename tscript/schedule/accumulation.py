@@ -10,11 +10,11 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import BOOL
 from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit, substitute
+from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BufferStore, IfThenElse, LetStmt, SeqStmt, Stmt, seq
 from tscript.schedule.affine import DigitString, are_independent, find_digits
 from tscript.schedule.errors import refuse
 from tscript.schedule.inlining import require_pure
-from tscript.schedule.symbols import mentions
 from tscript.te.reducers import Match, known_reducers, match_reducer
 
 

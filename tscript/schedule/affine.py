@@ -14,7 +14,8 @@ from tscript.arith import simplify
 from tscript.ir.expr import LT, Add, FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import Rewriter, pre_order_visit
 from tscript.ir.linear import linear_form
-from tscript.schedule.symbols import mentions, range_bounds
+from tscript.ir.occurrences import mentions
+from tscript.schedule.symbols import range_bounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import IterVar, PrimExpr, Var
 from tscript.ir.functor import Visitor
+from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BufferStore
 from tscript.schedule.affine import is_affine_map, join_limited
 from tscript.schedule.core import ScheduleCore
@@ -20,7 +21,7 @@ from tscript.schedule.errors import refuse
 from tscript.schedule.scope import DepKind
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import conjuncts, loop_ranges, mentions
+from tscript.schedule.symbols import conjuncts, loop_ranges
 
 # -- bindings -------------------------------------------------------------------------------------
 

@@ -18,13 +18,14 @@ from tscript.ir.construct import is_const_int
 from tscript.ir.expr import BufferLoad, FloorDiv, FloorMod, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import Visitor, substitute
 from tscript.ir.linear import difference, from_linear, linear_form
+from tscript.ir.occurrences import reads_memory, variables
 from tscript.ir.stmt import Block, BlockRealize, BufferStore, For, Stmt
 from tscript.schedule.affine import Digit, find_digits
 from tscript.schedule.checks import is_complete_block, is_reduction_block, region_cover
 from tscript.schedule.coverage import bound_region
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import axes_using, loop_range, range_bounds, reads_memory, variables
+from tscript.schedule.symbols import axes_using, loop_range, range_bounds
 
 
 @dataclass(frozen=True)

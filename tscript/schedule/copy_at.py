@@ -12,6 +12,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.convert import convert_attr
 from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
+from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import (
     Block,
     BlockRealize,
@@ -37,7 +38,7 @@ from tscript.schedule.rewrite import replace_stmts
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.staging import CachedAccess, Redirect, Region, cached_access, require_same_layout, whole_region
-from tscript.schedule.symbols import loop_range, mentions, outer_bounds, proves, range_bounds, variables
+from tscript.schedule.symbols import loop_range, outer_bounds, proves, range_bounds
 
 
 @dataclass

@@ -13,6 +13,7 @@ from tscript.ir.dtype import BOOL
 from tscript.ir.expr import IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit, substitute
 from tscript.ir.linear import difference, from_linear
+from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, SeqStmt, Stmt
 from tscript.schedule.affine import DigitString, are_independent, find_digits, join_limited
 from tscript.schedule.scope import DepKind
@@ -24,12 +25,10 @@ from tscript.schedule.symbols import (
     gap_of,
     loop_range,
     loop_ranges,
-    mentions,
     no_less,
     outer_bounds,
     proves,
     range_bounds,
-    variables,
 )
 
 _STORAGE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}

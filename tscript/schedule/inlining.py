@@ -10,6 +10,7 @@ from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import LE, LT, BufferLoad, Call, IterVar, Let, Op, PrimExpr, Ramp, Range, Var
 from tscript.ir.functor import pre_order_visit, substitute
+from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block
 from tscript.schedule.affine import Digit, DigitString, are_independent, find_digits
 from tscript.schedule.errors import refuse
@@ -17,7 +18,7 @@ from tscript.schedule.rewrite import path_to
 from tscript.schedule.scope import DepKind
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import loop_ranges, mentions
+from tscript.schedule.symbols import loop_ranges
 
 
 def find_strings(

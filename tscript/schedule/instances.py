@@ -17,12 +17,13 @@ from tscript.ir import expr as ex
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.linear import linear_form
+from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import BufferRegion
 from tscript.schedule.affine import DigitString, are_independent, find_digits
 from tscript.schedule.coverage import Relaxation, bound_region, relaxed_loops
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import loop_ranges, mentions, no_less, variables
+from tscript.schedule.symbols import loop_ranges, no_less
 
 Bounds = Mapping[Var, Bound]
 Box = list[Interval | None]

@@ -17,10 +17,11 @@ from tscript.ir.dtype import INT32, DataType
 from tscript.ir.expr import BufferLoad, IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import Rewriter, pre_order_visit, substitute
 from tscript.ir.index_map import IndexMap
+from tscript.ir.occurrences import variables
 from tscript.ir.stmt import Block, BufferRegion, BufferStore, For
 from tscript.schedule.errors import refuse
 from tscript.schedule.rewrite import TrackingRewriter
-from tscript.schedule.symbols import axis_ranges, loop_range, range_bounds, variables
+from tscript.schedule.symbols import axis_ranges, loop_range, range_bounds
 from tscript.schedule.trace_text import unique_names
 from tscript.support.wording import kind_of
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import IterVar, Var
+from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BufferRegion, ForKind
 from tscript.schedule.checks import writers_of
 from tscript.schedule.conflicts import Access, Conflict, Touched, find_conflict, touched_by
@@ -15,7 +16,7 @@ from tscript.schedule.coverage import region_cover
 from tscript.schedule.errors import refuse
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import axes_using, mentions
+from tscript.schedule.symbols import axes_using
 
 
 def set_kind(s: ScheduleCore, loop: StmtSRef, kind: int, thread: IterVar | None = None) -> None:

@@ -12,6 +12,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import BOOL
 from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit, substitute
+from tscript.ir.occurrences import variables
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, ForKind, LetStmt, Stmt
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.coverage import writes_all
@@ -22,7 +23,7 @@ from tscript.schedule.relayout import require_plain_accesses
 from tscript.schedule.rewrite import BlockReuse, ReplaceBuffers
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.staging import CachedAccess, Location, uses_loops_around, with_stage
-from tscript.schedule.symbols import proves, range_bounds, variables
+from tscript.schedule.symbols import proves, range_bounds
 
 
 @dataclass

@@ -11,13 +11,14 @@ from tscript.ir.construct import is_const_int
 from tscript.ir.expr import LE, LT, IntImm, PrimExpr, Var
 from tscript.ir.functor import substitute
 from tscript.ir.index_map import IndexMap
+from tscript.ir.occurrences import mentions, variables
 from tscript.schedule.buffers import cache_of
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.layout import MapLike, as_index_map, index_dtype, invert
 from tscript.schedule.point_copies import Copy, PointAccess
 from tscript.schedule.staging import Location
-from tscript.schedule.symbols import axis_ranges, conjuncts, mentions, outer_bounds, proves, range_bounds, variables
+from tscript.schedule.symbols import axis_ranges, conjuncts, outer_bounds, proves, range_bounds
 
 
 def new_place(found: PointAccess, given: MapLike) -> tuple[IndexMap, Buffer, list[PrimExpr]]:

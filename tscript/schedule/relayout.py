@@ -14,6 +14,7 @@ from tscript.ir.dtype import BOOL
 from tscript.ir.expr import BufferLoad, Call, IntImm, IterVar, Op, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit
 from tscript.ir.index_map import IndexMap
+from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import (
     Block,
     BlockRealize,
@@ -33,7 +34,7 @@ from tscript.schedule.layout import ReplaceAxes, mapped_region, results_at, valu
 from tscript.schedule.rewrite import ReplaceBuffers, path_to
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import mentions, range_bounds
+from tscript.schedule.symbols import range_bounds
 
 T = TypeVar("T")
 

@@ -11,6 +11,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import BOOL
 from tscript.ir.expr import BufferLoad, Call, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit
+from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, ForKind, SeqStmt, Stmt, seq
 from tscript.schedule.buffers import accessed, buffer_index, cache_of, require_storage_scope
 from tscript.schedule.checks import require_scope_root, writers_of
@@ -22,7 +23,7 @@ from tscript.schedule.rewrite import BlockReuse, ReplaceBuffers, path_to, replac
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import axis_ranges, loop_range, mentions, no_less, outer_bounds, proves, range_bounds
+from tscript.schedule.symbols import axis_ranges, loop_range, no_less, outer_bounds, proves, range_bounds
 
 
 @dataclass

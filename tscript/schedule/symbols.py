@@ -8,26 +8,13 @@ from weakref import WeakKeyDictionary
 from tscript.arith import Bound, const_bound, simplify
 from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
-from tscript.ir.expr import GE, GT, LE, LT, And, BufferLoad, Call, IntImm, IterVar, Let, Op, PrimExpr, Range, Var
+from tscript.ir.expr import GE, GT, LE, LT, And, Call, IntImm, IterVar, Let, Op, PrimExpr, Range, Var
 from tscript.ir.functor import children, pre_order_visit
 from tscript.ir.linear import LinearForm, difference
+from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import Allocate, AllocateConst, Block, BlockRealize, For, LetStmt, Stmt
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-
-
-def variables(*exprs: PrimExpr) -> dict[Var, None]:
-    """The variables that occur in expressions, in order of appearance."""
-    found: dict[Var, None] = {}
-
-    def look(n: object) -> bool:
-        if isinstance(n, Var):
-            found[n] = None
-        return True
-
-    for e in exprs:
-        pre_order_visit(e, look)
-    return found
 
 
 def variables_in(block: Block) -> frozenset[Var]:
@@ -51,36 +38,6 @@ def variables_in(block: Block) -> frozenset[Var]:
 
 
 _VARIABLES: WeakKeyDictionary[Block, frozenset[Var]] = WeakKeyDictionary()
-
-
-def mentions(e: PrimExpr, variables: Mapping[Var, object]) -> bool:
-    """Whether one of `variables` occurs in `e`."""
-    if isinstance(e, Var):
-        return e in variables
-    if isinstance(e, IntImm):
-        return False
-    found = False
-
-    def look(n: object) -> bool:
-        nonlocal found
-        found = found or (isinstance(n, Var) and n in variables)
-        return not found
-
-    pre_order_visit(e, look)
-    return found
-
-
-def reads_memory(e: PrimExpr) -> bool:
-    """Whether the value of `e` may depend on more than variables: it loads, or calls something."""
-    found = False
-
-    def look(n: object) -> bool:
-        nonlocal found
-        found = found or isinstance(n, (BufferLoad, Call))
-        return not found
-
-    pre_order_visit(e, look)
-    return found
 
 
 def bound_inside(stmt: Stmt | Block) -> dict[Var, None]:

@@ -14,8 +14,9 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.expr import BufferLoad, Call, IterVar, PrimExpr, Range, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import children, post_order_visit, substitute
+from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt
-from tscript.schedule.symbols import mentions, range_bounds
+from tscript.schedule.symbols import range_bounds
 from tscript.support.wording import kind_of
 
 _COMMUTE = (ex.Add, ex.Mul, ex.And, ex.Or, ex.EQ, ex.NE)

@@ -15,6 +15,7 @@ from tscript.ir.dtype import INT32
 from tscript.ir.expr import BufferLoad, IterVar, Let, PrimExpr, ProducerLoad, Range, Reduce, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import Rewriter, pre_order_visit, substitute
+from tscript.ir.occurrences import variables
 from tscript.ir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt
 from tscript.te.index_dtype import with_index_dtype
 from tscript.te.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor
@@ -97,7 +98,7 @@ class _Graph:
             self.buffers[item] = buffer_map[handle] = decl_buffer(item.shape, item.dtype, item.name)
             params.append(handle)
         operations = _post_order(t for t in listed if isinstance(t, Tensor))
-        known = {**params_seen, **_variables(e for t in listed if isinstance(t, Tensor) for e in t.shape)}
+        known = {**params_seen, **variables(*(e for t in listed if isinstance(t, Tensor) for e in t.shape))}
         for op in operations:
             if isinstance(op, ComputeOp):
                 _require_known(op, known)
@@ -202,7 +203,7 @@ class _Nest:
         depth: dict[Var, int] = {}
         for axis in self.axes:
             assert axis.dom is not None
-            used = [depth[v] for v in _variables((axis.dom.min, axis.dom.extent)) if v in depth]
+            used = [depth[v] for v in variables(axis.dom.min, axis.dom.extent) if v in depth]
             depth[axis.var] = max(used) + 1 if used else 0
         count = max(depth.values(), default=0) + 1
         return [[a for a in self.axes if depth[a.var] == d] for d in range(count)]
@@ -304,7 +305,7 @@ def _require_known(op: ComputeOp, known: Mapping[Var, None]) -> None:
         # The combiner of a reduction has variables of its own.
         used += (*e.source, *e.init, e.condition) if isinstance(e, Reduce) else (e,)
     bound = {**known, **{a.var: None for a in axes}, **_let_variables(used)}
-    for v in _variables(used):
+    for v in variables(*used):
         if v not in bound:
             raise ValueError(
                 f"the compute `{op.name}` uses the variable {v.name}, which is neither an axis of it nor a parameter; "
@@ -318,19 +319,6 @@ def _let_variables(exprs: Iterable[PrimExpr]) -> dict[Var, None]:
     def look(node: object) -> bool:
         if isinstance(node, Let):
             found[node.var] = None
-        return True
-
-    for e in exprs:
-        pre_order_visit(e, look)
-    return found
-
-
-def _variables(exprs: Iterable[PrimExpr]) -> dict[Var, None]:
-    found: dict[Var, None] = {}
-
-    def look(node: object) -> bool:
-        if isinstance(node, Var):
-            found[node] = None
         return True
 
     for e in exprs:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from tscript.arith.analyzer import Analyzer
 from tscript.arith.context import conjuncts
-from tscript.arith.forms import mentions
 from tscript.arith.iter_map.check import SplitUses, ordered_splits
 from tscript.arith.iter_map.detect import bound_analyzer, detect_iter_map
 from tscript.arith.iter_map.factors import Factors, is_int
@@ -15,6 +14,7 @@ from tscript.arith.iter_map.model import IterMapLevel, IterMark, IterSplitExpr, 
 from tscript.ir import construct as make
 from tscript.ir.dtype import BOOL
 from tscript.ir.expr import ExprLike, IntImm, PrimExpr, Range, Var
+from tscript.ir.occurrences import mentions
 
 
 class _Mixed(Exception):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tscript.arith.analyzer import Analyzer
 from tscript.arith.context import conjuncts
-from tscript.arith.forms import form_of, from_form, is_index, mentions, plus, scaled
+from tscript.arith.forms import form_of, from_form, is_index, plus, scaled
 from tscript.arith.iter_map.rewriter import NotAffine
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
@@ -15,6 +15,7 @@ from tscript.ir.dtype import DataType
 from tscript.ir.expr import IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import post_order_visit
 from tscript.ir.linear import LinearForm
+from tscript.ir.occurrences import mentions
 
 
 class IterBound(NamedTuple):

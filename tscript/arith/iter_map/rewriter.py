@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from tscript.arith.analyzer import Analyzer
-from tscript.arith.forms import form_of, mentions
+from tscript.arith.forms import form_of
 from tscript.arith.iter_map.factors import Factors, is_int
 from tscript.arith.iter_map.model import IterMark, IterSplitExpr, IterSumExpr
 from tscript.arith.iter_map.padding import Padding
@@ -18,6 +18,7 @@ from tscript.ir import construct as make
 from tscript.ir import expr as ex
 from tscript.ir.expr import IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import post_order_visit, substitute
+from tscript.ir.occurrences import mentions
 
 
 class NotAffine(Exception):

@@ -6,6 +6,7 @@ import warnings
 
 from tscript.ir.expr import IntImm, IterVar, Var
 from tscript.ir.functor import pre_order_visit
+from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, For, ForKind
 from tscript.ir.threads import THREADS
 from tscript.schedule.core import ScheduleCore
@@ -17,7 +18,6 @@ from tscript.schedule.primitive import primitive
 from tscript.schedule.rv import LoopRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import mentions
 
 
 @primitive(InstructionKind("Bind", "bind", (loop(), attr("thread_axis"))))
@@ -130,22 +130,10 @@ def _why_not_shared(state: ScheduleState, outer: StmtSRef, inner: StmtSRef, tag:
                     dependent[axis.var] = None
         elif mentions(r.loop.min, dependent) or mentions(r.loop.extent, dependent):
             dependent[r.loop.loop_var] = None
-    if _mentions_any(inner.loop, dependent):
+    if mentions(inner.loop, dependent):
         return f"what is inside depends on loop `{outer.loop.loop_var.name}`"
     for block in state.blocks_below(inner):
         for region in (*block.block.writes, *block.block.reads):
             if is_private(region.buffer, tag):
                 return f"each thread has a `{region.buffer.name}` of its own"
     return ""
-
-
-def _mentions_any(stmt: For, variables: dict[Var, None]) -> bool:
-    found = False
-
-    def look(n: object) -> bool:
-        nonlocal found
-        found = found or (isinstance(n, Var) and n in variables)
-        return not found
-
-    pre_order_visit(stmt, look)
-    return found

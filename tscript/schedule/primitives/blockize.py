@@ -11,6 +11,7 @@ from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import post_order_visit, substitute
+from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, SeqStmt, Stmt, seq
 from tscript.schedule.bindings import ranges_around
 from tscript.schedule.checks import require_scope_root
@@ -32,7 +33,7 @@ from tscript.schedule.subspace import (
     new_axes,
     relaxed,
 )
-from tscript.schedule.symbols import conjuncts, loop_range, mentions, no_less, range_bounds, variables
+from tscript.schedule.symbols import conjuncts, loop_range, no_less, range_bounds
 
 _KIND = InstructionKind("Blockize", "blockize", (Arg("target", Role.INPUT), flag("preserve_unit_iters")), Outputs.ONE)
 
@@ -193,7 +194,7 @@ def _divided(
 def _init_nest(block: Block, moved: Block, axes: NewAxes, division: Division, inner: Sequence[For]) -> Stmt:
     """The init as a block `<name>_init` in loops of its own: those inside that its axes run over."""
     assert moved.init is not None
-    used = dict.fromkeys(_variables_in(moved.init))
+    used = variables(moved.init)
     pairs = [(a, v) for a, v in zip(axes.inner, axes.inner_values, strict=True) if a.var in used]
     for a, _ in pairs:
         if a.iter_type != IterVar.DataPar:
@@ -252,10 +253,6 @@ def _nodes_in(stmt: Stmt) -> list[Any]:
     found: list[Any] = []
     post_order_visit(stmt, found.append)
     return found
-
-
-def _variables_in(stmt: Stmt) -> list[Var]:
-    return [n for n in _nodes_in(stmt) if isinstance(n, Var)]
 
 
 def _buffers_in(stmt: Stmt) -> dict[Buffer, None]:

@@ -12,6 +12,7 @@ from tscript.ir.buffer import Buffer, decl_buffer
 from tscript.ir.expr import BufferLoad, Call, IntImm, IterVar, Op, PointerType, PrimExpr, Range, Var
 from tscript.ir.functor import Rewriter, Visitor, children, pre_order_visit, substitute
 from tscript.ir.linear import difference
+from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, ForKind, SeqStmt, Stmt, seq
 from tscript.schedule.bindings import TRUE
 from tscript.schedule.buffers import require_storage_scope
@@ -25,16 +26,7 @@ from tscript.schedule.rv import BlockRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.staging import Location, with_stage
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import (
-    axis_ranges,
-    bound_inside,
-    conjuncts,
-    loop_range,
-    mentions,
-    proves,
-    range_bounds,
-    variables,
-)
+from tscript.schedule.symbols import axis_ranges, bound_inside, conjuncts, loop_range, proves, range_bounds
 
 _KIND = InstructionKind("CacheIndex", "cache_index", (block(), attr("storage_scope"), attr("cse_thresh")), Outputs.LIST)
 

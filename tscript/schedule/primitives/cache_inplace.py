@@ -8,6 +8,7 @@ from tscript.arith import Bound, Interval
 from tscript.arith.interval import Domains, union
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import Var
+from tscript.ir.occurrences import reads_memory
 from tscript.ir.stmt import BufferRegion, ForKind, seq
 from tscript.schedule.buffers import cache_of
 from tscript.schedule.conflicts import memory_of
@@ -30,7 +31,7 @@ from tscript.schedule.staging import (
     require_same_layout,
     whole_region,
 )
-from tscript.schedule.symbols import conjuncts, outer_bounds, reads_memory
+from tscript.schedule.symbols import conjuncts, outer_bounds
 
 _KIND = InstructionKind(
     "CacheInplace",

@@ -10,6 +10,7 @@ from tscript.arith import Bound, simplify
 from tscript.ir import construct as make
 from tscript.ir.expr import GE, LT, BufferLoad, Call, IterVar, Op, PrimExpr, Range, Select, Var
 from tscript.ir.functor import Rewriter, pre_order_visit, substitute
+from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
 from tscript.schedule.accumulation import determines
 from tscript.schedule.bindings import TRUE
@@ -29,7 +30,6 @@ from tscript.schedule.symbols import (
     conjuncts,
     gap_of,
     loop_range,
-    mentions,
     no_less,
     outer_bounds,
     proves,

@@ -12,6 +12,7 @@ from tscript.ir.dtype import BOOL
 from tscript.ir.empty_reductions import empty_condition
 from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit, substitute
+from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, SeqStmt, Stmt, seq
 from tscript.schedule.affine import find_digits, join_limited
 from tscript.schedule.checks import region_cover, require_reduction, require_scope_root
@@ -24,15 +25,7 @@ from tscript.schedule.rewrite import BlockReuse, fresh_copy, path_to, replace_st
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import (
-    conjuncts,
-    loop_ranges,
-    loop_variables_of,
-    mentions,
-    outer_bounds,
-    range_bounds,
-    variables,
-)
+from tscript.schedule.symbols import conjuncts, loop_ranges, loop_variables_of, outer_bounds, range_bounds
 
 
 @primitive(InstructionKind("DecomposeReduction", "decompose_reduction", (block(), loop()), Outputs.ONE))
@@ -231,7 +224,7 @@ def _init_block(stmt: Block, axes: tuple[IterVar, ...]) -> Block:
         name = next(b.name for b in touched if b in own)
         refuse(f"the init of {{0}} uses `{name}`, which {{0}} allocates itself", stmt)
     reduced = {a.var: None for a in stmt.iter_vars if a.iter_type != IterVar.DataPar}
-    if _mentions_any(stmt.init, reduced):
+    if mentions(stmt.init, reduced):
         refuse("the init of {0} depends on one of its reduce axes", stmt)
     views = tuple(m for m in stmt.match_buffers if m.buffer in touched)
     made = Block(
@@ -248,18 +241,6 @@ def _init_block(stmt: Block, axes: tuple[IterVar, ...]) -> Block:
     if _loaded(stmt.init):
         made = made.replace(reads=detect_regions(made)[0])
     return fresh_copy(made)
-
-
-def _mentions_any(stmt: Stmt, names: dict[Var, None]) -> bool:
-    found = False
-
-    def look(node: object) -> bool:
-        nonlocal found
-        found = found or (isinstance(node, Var) and node in names)
-        return not found
-
-    pre_order_visit(stmt, look)
-    return found
 
 
 def _free_of(region: BufferRegion, names: dict[Var, None]) -> BufferRegion:

@@ -11,6 +11,7 @@ from tscript.ir import expr as ex
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import Rewriter, pre_order_visit
+from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import (
     Block,
     BlockRealize,
@@ -39,7 +40,7 @@ from tscript.schedule.rewrite import path_to, replace_stmts
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.staging import Redirect
-from tscript.schedule.symbols import conjuncts, loop_ranges, mentions, no_less, outer_bounds, proves
+from tscript.schedule.symbols import conjuncts, loop_ranges, no_less, outer_bounds, proves
 from tscript.te.reduction import value_of
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tscript.arith import simplify
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import IntImm, PrimExpr
+from tscript.ir.occurrences import mentions, reads_memory
 from tscript.schedule.copy_at import CopyAt, prepare_copy_at, put_copy
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
@@ -13,7 +14,7 @@ from tscript.schedule.instruction import InstructionKind, Outputs, attr, block, 
 from tscript.schedule.primitive import primitive
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.staging import Region, region_of_ends
-from tscript.schedule.symbols import bound_inside, loop_ranges, mentions, outer_bounds, range_bounds, reads_memory
+from tscript.schedule.symbols import bound_inside, loop_ranges, outer_bounds, range_bounds
 
 _KIND = InstructionKind(
     "ReadAt",

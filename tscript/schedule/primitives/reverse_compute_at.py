@@ -5,6 +5,7 @@ from __future__ import annotations
 from tscript.arith import Interval
 from tscript.ir.expr import Var
 from tscript.ir.linear import linear_form
+from tscript.ir.occurrences import variables
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instances import reach_everything
@@ -23,7 +24,6 @@ from tscript.schedule.motion import (
 from tscript.schedule.primitive import METHODS, primitive
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.sref import INLINE_MARK, ROOT_MARK
-from tscript.schedule.symbols import variables
 
 
 @primitive(

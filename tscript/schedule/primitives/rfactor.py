@@ -13,6 +13,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.empty_reductions import empty_condition
 from tscript.ir.expr import BufferLoad, FloorDiv, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import Rewriter, substitute
+from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, For, ForKind, IfThenElse, SeqStmt, Stmt, seq
 from tscript.schedule.accumulation import Accumulation, initial, loads_any, require_accumulation, storing
 from tscript.schedule.bindings import TRUE
@@ -28,7 +29,7 @@ from tscript.schedule.rewrite import fresh_copy, nest, path_to, replace_stmts
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.staging import uses_loops_around
-from tscript.schedule.symbols import conjuncts, loop_variables_of, mentions, outer_bounds, proves, variables
+from tscript.schedule.symbols import conjuncts, loop_variables_of, outer_bounds, proves
 
 
 @primitive(InstructionKind("RFactor", "rfactor", (loop(), attr("factor_axis")), Outputs.ONE))

@@ -13,6 +13,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import post_order_visit, pre_order_visit
 from tscript.ir.linear import linear_form
+from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, ForKind, SeqStmt, Stmt
 from tscript.schedule.buffers import accessed
 from tscript.schedule.buffers import buffer_index as index_of
@@ -35,15 +36,7 @@ from tscript.schedule.rv import BlockRV
 from tscript.schedule.scope import DepKind
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.staging import Location, Region, require_same_layout, single_writer, written_region
-from tscript.schedule.symbols import (
-    axes_using,
-    loop_ranges,
-    loop_variables_of,
-    mentions,
-    outer_bounds,
-    range_bounds,
-    variables,
-)
+from tscript.schedule.symbols import axes_using, loop_ranges, loop_variables_of, outer_bounds, range_bounds
 
 
 @primitive(InstructionKind("RollingBuffer", "rolling_buffer", (block(), attr("write_buffer_index"))))

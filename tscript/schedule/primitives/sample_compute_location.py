@@ -7,6 +7,7 @@ from functools import partial
 
 from tscript.ir.construct import is_const_int
 from tscript.ir.expr import IterVar
+from tscript.ir.occurrences import mentions
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import ScheduleError
 from tscript.schedule.instruction import InstructionKind, Outputs, block
@@ -16,7 +17,6 @@ from tscript.schedule.primitives.compute_at import plan_compute_at
 from tscript.schedule.primitives.compute_inline import plan_compute_inline
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.sref import INLINE_MARK, ROOT_MARK, StmtSRef
-from tscript.schedule.symbols import mentions
 
 INLINE, ROOT = -2, -1
 

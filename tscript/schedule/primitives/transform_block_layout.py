@@ -10,6 +10,7 @@ from tscript.ir import construct as make
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
 from tscript.ir.index_map import IndexMap
+from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import Block, BlockRealize, For, ForKind, Stmt
 from tscript.schedule.conflicts import find_conflict, touched_by
 from tscript.schedule.core import ScheduleCore
@@ -21,7 +22,7 @@ from tscript.schedule.primitive import primitive
 from tscript.schedule.rewrite import BlockReuse
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.sref import StmtSRef
-from tscript.schedule.symbols import mentions, range_bounds, variables
+from tscript.schedule.symbols import range_bounds
 
 _KIND = InstructionKind("TransformBlockLayout", "transform_block_layout", (block(), Arg("index_map", is_saved=True)))
 
