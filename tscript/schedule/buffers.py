@@ -36,6 +36,13 @@ def require_storage_scope(scope: str) -> str:
     return scope or "global"
 
 
+def same_region(a: BufferRegion, b: BufferRegion) -> bool:
+    """Whether two regions are written alike."""
+    return a.buffer is b.buffer and all(
+        x.min is y.min and x.extent is y.extent for x, y in zip(a.region, b.region, strict=True)
+    )
+
+
 def buffer_index(block: Block, buffer: int | str | Buffer, kind: str) -> int:
     """The place among the reads or writes (`kind` is "read" or "write") of a block that an index, name or buffer means.
 

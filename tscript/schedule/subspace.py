@@ -13,6 +13,7 @@ from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, Stmt
 from tscript.schedule.affine import find_digits
+from tscript.schedule.buffers import same_region
 from tscript.schedule.coverage import relax_range
 from tscript.schedule.rewrite import TrackingRewriter
 from tscript.schedule.symbols import range_bounds
@@ -241,12 +242,6 @@ def relaxed(
         if not any(same_region(new, old) for old in found):
             found.append(new)
     return found
-
-
-def same_region(a: BufferRegion, b: BufferRegion) -> bool:
-    """Whether two regions are written alike."""
-    pairs = zip(a.region, b.region, strict=False)
-    return a.buffer is b.buffer and all(x.min is y.min and x.extent is y.extent for x, y in pairs)
 
 
 def inner_realize(

@@ -10,6 +10,7 @@ from tscript.ir.expr import BufferLoad, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
 from tscript.ir.stmt import Block, BufferRegion, BufferStore
 from tscript.schedule.affine import DigitString
+from tscript.schedule.buffers import same_region
 from tscript.schedule.checks import (
     require_complete,
     require_not_output,
@@ -160,7 +161,7 @@ class _Inline(TrackingRewriter):
         for r in reads:
             found = [r] if r.buffer is not self.buffer else [self._behind(r, inner) for inner in self.block.reads]
             for f in found:
-                if not any(_same_region(f, other) for other in result):
+                if not any(same_region(f, other) for other in result):
                     result.append(f)
         return tuple(result)
 
@@ -191,10 +192,4 @@ def _detected(block: Block) -> tuple[BufferRegion, ...] | None:
 
 
 def _same_regions(a: Sequence[BufferRegion], b: Sequence[BufferRegion] | None) -> bool:
-    return b is not None and len(a) == len(b) and all(_same_region(x, y) for x, y in zip(a, b, strict=True))
-
-
-def _same_region(a: BufferRegion, b: BufferRegion) -> bool:
-    return a.buffer is b.buffer and all(
-        x.min is y.min and x.extent is y.extent for x, y in zip(a.region, b.region, strict=True)
-    )
+    return b is not None and len(a) == len(b) and all(same_region(x, y) for x, y in zip(a, b, strict=True))

@@ -15,6 +15,7 @@ from tscript.ir.functor import pre_order_visit, substitute
 from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, SeqStmt, Stmt, seq
 from tscript.schedule.affine import find_digits, join_limited
+from tscript.schedule.buffers import same_region
 from tscript.schedule.checks import region_cover, require_reduction, require_scope_root
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
@@ -285,14 +286,8 @@ def _guard(s: ScheduleCore, target: StmtSRef, inner: list[For], dropped: dict[Va
 
 def _update_reads(stmt: Block) -> list[BufferRegion]:
     """What the block without its init reads: also what it accumulates into."""
-    more = [w for w in stmt.writes if not any(_same_region(w, r) for r in stmt.reads)]
+    more = [w for w in stmt.writes if not any(same_region(w, r) for r in stmt.reads)]
     return [*more, *stmt.reads]
-
-
-def _same_region(a: BufferRegion, b: BufferRegion) -> bool:
-    return a.buffer is b.buffer and all(
-        x.min is y.min and x.extent is y.extent for x, y in zip(a.region, b.region, strict=True)
-    )
 
 
 def _innermost(stmt: Stmt) -> Block:
