@@ -8,6 +8,7 @@ from tscript.analysis import detect_regions
 from tscript.ir.construct import const
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, For, ForKind, Stmt, seq
+from tscript.schedule.buffers import same_region
 from tscript.schedule.checks import affine_binding
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
@@ -192,7 +193,7 @@ def _narrowed(stmt: Stmt, var: Var, domain: Range, goes_on: bool) -> Stmt:
     reads, init = old.reads, old.init
     if goes_on:
         # The first part has set the initial value, and later ones go on from what they find.
-        init, reads = None, (*(w for w in old.writes if not any(_same(w, r) for r in reads)), *reads)
+        init, reads = None, (*(w for w in old.writes if not any(same_region(w, r) for r in reads)), *reads)
     block = old.replace(
         iter_vars=axes,
         name_hint=f"{old.name_hint}_{var.name}",
@@ -205,9 +206,3 @@ def _narrowed(stmt: Stmt, var: Var, domain: Range, goes_on: bool) -> Stmt:
 def _as(bound: PrimExpr, axis: IterVar) -> PrimExpr:
     assert isinstance(bound, IntImm)
     return IntImm(axis.var.dtype, bound.value)
-
-
-def _same(a: BufferRegion, b: BufferRegion) -> bool:
-    return a.buffer is b.buffer and all(
-        x.min is y.min and x.extent is y.extent for x, y in zip(a.region, b.region, strict=True)
-    )

@@ -15,7 +15,7 @@ from tscript.ir.functor import post_order_visit, pre_order_visit
 from tscript.ir.linear import linear_form
 from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, ForKind, SeqStmt, Stmt
-from tscript.schedule.buffers import accessed
+from tscript.schedule.buffers import accessed, same_region
 from tscript.schedule.buffers import buffer_index as index_of
 from tscript.schedule.checks import (
     region_cover,
@@ -245,14 +245,10 @@ def _starts_anew(block: Block) -> bool:
     own = [r for r in block.reads if any(w.buffer is r.buffer for w in block.writes)]
     if not isinstance(first, BufferStore) or first.predicate is not None:
         return False
-    point = tuple(Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in first.indices)
+    point = BufferRegion(first.buffer, tuple(Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in first.indices))
     loads: list[Buffer] = []
     post_order_visit(first.value, lambda n: loads.append(n.buffer) if isinstance(n, BufferLoad) else None)
-    return first.buffer not in loads and all(r.buffer is first.buffer and _same_ranges(r.region, point) for r in own)
-
-
-def _same_ranges(a: Sequence[Range], b: Sequence[Range]) -> bool:
-    return all(x.min is y.min and x.extent is y.extent for x, y in zip(a, b, strict=True))
+    return first.buffer not in loads and all(same_region(r, point) for r in own)
 
 
 # -- windows --------------------------------------------------------------------------------------
