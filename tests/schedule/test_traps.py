@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.schedule.check import check_schedule, rejects
@@ -257,3 +259,36 @@ def test_a_producer_is_not_computed_inside_lanes_but_beside_them() -> None:
 
     for n in (0, 1, 8, 13):
         check_schedule(three_stages, beside, sizes={"n": n})
+
+
+@T.prim_func
+def reduced_backwards(A: T.Buffer((4, 6), "float32"), C: T.Buffer((4,), "float32"), D: T.Buffer((4,), "float32")):
+    for i, k in T.grid(4, 6):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            vk = T.axis.reduce(6, 5 - k)
+            with T.init():
+                C[vi] = 0.0
+            C[vi] = C[vi] + A[vi, vk]
+    for i in range(4):
+        with T.block("D"):
+            vi = T.axis.spatial(4, i)
+            D[vi] = C[vi] * 2.0
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda s: s.decompose_reduction("C", s.get_loops("C")[0]),
+        lambda s: s.decompose_reduction("C", s.get_loops("C")[1]),
+        lambda s: s.compute_at("C", s.get_loops("D")[0]),
+        lambda s: s.rfactor(s.get_loops("C")[1], 0),
+        lambda s: s.blockize(s.get_loops("C")[1]),
+        lambda s: s.loop_partition(s.get_loops("C")[1], [2, None]),
+        lambda s: s.pad_einsum("C", [1, 4]),
+        lambda s: s.reorder(*reversed(s.get_loops("C"))),
+    ],
+)
+def test_a_reduction_whose_init_runs_last_is_not_reordered(step: Any) -> None:
+    # As written, the init of the last iteration undoes the others: an order that no step may change.
+    rejects(reduced_backwards, step, "affine|neither complete|cannot be divided")

@@ -12,7 +12,7 @@ from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit, substitute
 from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BufferStore, IfThenElse, LetStmt, SeqStmt, Stmt, seq
-from tscript.schedule.affine import DigitString, are_independent, find_digits
+from tscript.schedule.affine import DigitString, are_independent, find_digits, tell_all
 from tscript.schedule.errors import refuse
 from tscript.schedule.inlining import require_pure
 from tscript.te.reducers import Match, known_reducers, match_reducer
@@ -215,16 +215,7 @@ def determines(position: Sequence[PrimExpr], axes: Mapping[Var, Range]) -> bool:
         found = find_digits(index, axes)
         if found is not None and are_independent([*chosen, found]):
             chosen.append(found)
-    for var, r in axes.items():
-        if make.is_const_int(r.extent, 1) or any(s.whole is var for s in chosen):
-            continue
-        count = 1
-        for s in chosen:
-            for d, _ in s.digits:
-                count *= d.extent if d.var is var else 1
-        if not make.is_const_int(r.extent, count):
-            return False
-    return True
+    return tell_all(chosen, axes)
 
 
 def _matched(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tscript.arith import simplify
+from tscript.ir import construct as make
 from tscript.ir.expr import LT, Add, FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import Rewriter, pre_order_visit
 from tscript.ir.linear import linear_form
@@ -236,6 +237,20 @@ def is_affine_map(values: Iterable[PrimExpr], domain: Mapping[Var, Range]) -> bo
         for d, _ in found.digits:
             used.setdefault(d.var, []).append(d)
     return all(var not in whole and _is_complete(digits, domain[var]) for var, digits in used.items())
+
+
+def tell_all(strings: Sequence[DigitString], domain: Mapping[Var, Range]) -> bool:
+    """Whether independent strings together have all digits of each variable of a domain, so that they determine it."""
+    for var, r in domain.items():
+        if make.is_const_int(r.extent, 1) or any(s.whole is var for s in strings):
+            continue
+        count = 1
+        for s in strings:
+            for d, _ in s.digits:
+                count *= d.extent if d.var is var else 1
+        if not make.is_const_int(r.extent, count):
+            return False
+    return True
 
 
 def are_independent(strings: Iterable[DigitString]) -> bool:

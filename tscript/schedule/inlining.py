@@ -12,7 +12,7 @@ from tscript.ir.expr import LE, LT, BufferLoad, Call, IterVar, Let, Op, PrimExpr
 from tscript.ir.functor import pre_order_visit, substitute
 from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block
-from tscript.schedule.affine import Digit, DigitString, are_independent, find_digits
+from tscript.schedule.affine import Digit, DigitString, are_independent, find_digits, tell_all
 from tscript.schedule.errors import refuse
 from tscript.schedule.rewrite import path_to
 from tscript.schedule.scope import DepKind
@@ -41,16 +41,7 @@ def find_strings(
         strings.append(found)
     if not are_independent(strings):
         return None
-    for var, r in domain.items():
-        if make.is_const_int(r.extent, 1) or any(s.whole is var for s in strings):
-            continue
-        count = 1
-        for s in strings:
-            for d, _ in s.digits:
-                count *= d.extent if d.var is var else 1
-        if not make.is_const_int(r.extent, count):
-            return None
-    return strings
+    return strings if tell_all(strings, domain) else None
 
 
 def solve_strings(
