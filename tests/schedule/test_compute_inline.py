@@ -382,3 +382,45 @@ def batch_of_one(A: T.Buffer((1, 6), "float32"), C: T.Buffer((1, 6), "float32"))
 def test_an_axis_of_one_value_is_replaced_by_the_subscript_too() -> None:
     sch = check_schedule(batch_of_one, lambda s: s.compute_inline("B"))
     assert str(sch.get(sch.get_block("C")).reads) == "(A[vn, 5 - vi],)"
+
+
+def test_regions_around_know_where_an_axis_is_only_if_a_dimension_has_all_of_it():
+    @T.prim_func
+    def tiled(A: T.Buffer((8,), "float32"), C: T.Buffer((4,), "float32")):
+        B = T.alloc_buffer((3, 2))
+        for i in range(6):
+            with T.block("B"):
+                v = T.axis.spatial(6, i)
+                B[v // 2, v % 2] = A[v] * 2.0
+        for i in range(1, 4):
+            with T.block("outer"):
+                T.reads(B[0:2, 0:2])
+                T.writes(C[i])
+                with T.block("C"):
+                    v = T.axis.spatial(4, i)
+                    C[v] = B[v // 2, v % 2]
+
+    sch = check_schedule(tiled, lambda s: s.compute_inline("B"))
+    assert str(sch.get(sch.get_block("outer")).reads[0]) == "A[0:6]"
+
+
+def test_regions_around_start_where_the_axis_does():
+    @T.prim_func
+    def shifted(A: T.Buffer((8,), "float32"), C: T.Buffer((6,), "float32")):
+        B = T.alloc_buffer((8,))
+        for i in range(1, 7):
+            with T.block("B"):
+                v = T.axis.spatial((1, 7), i)
+                B[v + 1] = A[v] * 2.0
+        for i in range(3):
+            with T.block("outer"):
+                vo = T.axis.spatial(3, i)
+                T.reads(B[vo * 2 + 2 : vo * 2 + 4])
+                T.writes(C[vo * 2 : vo * 2 + 2])
+                for j in range(2):
+                    with T.block("C"):
+                        vj = T.axis.spatial(2, j)
+                        C[vo * 2 + vj] = B[vo * 2 + vj + 2]
+
+    sch = check_schedule(shifted, lambda s: s.compute_inline("B"))
+    assert str(sch.get(sch.get_block("outer")).reads[0]) == "A[vo * 2 + 1:vo * 2 + 1 + 2]"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tscript.analysis import detect_regions
 from tscript.ir import construct as make
-from tscript.ir.expr import BufferLoad, IterVar, PrimExpr, Range, Var
+from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
 from tscript.ir.stmt import Block, BufferRegion, BufferStore
 from tscript.schedule.affine import DigitString
@@ -167,16 +167,25 @@ class _Inline(TrackingRewriter):
 
     def _behind(self, region: BufferRegion, inner: BufferRegion) -> BufferRegion:
         """What the inlined block reads of a buffer to make a region of its own; all of it where that is not simple."""
-        domain: dict[Var, Range] = {}
-        for string, r in zip(self.strings, region.region, strict=True):
-            whole = string.digits[0][0].var if len(string.digits) == 1 and string.whole is None else string.whole
-            if whole is not None:
-                domain[whole] = Range.from_min_extent(make.sub(r.min, string.base), r.extent)
         axes: Sequence[IterVar] = self.block.iter_vars
-        units = {a.var: a.dom for a in axes if a.var not in domain and a.dom is not None}
+        domain = {a.var: a.dom for a in axes if a.dom is not None}
+        if all(make.is_const_int(r.extent, 1) for r in region.region):
+            point = solve_strings(self.strings, axes, [r.min for r in region.region])
+            domain |= {v: Range.from_min_extent(e, IntImm(e.dtype, 1)) for v, e in point.items()}
+        else:
+            # A dimension that has only some digits of an axis does not say where the axis is.
+            for string, r in zip(self.strings, region.region, strict=True):
+                var = string.whole
+                if string.digits:
+                    digit, _ = string.digits[0]
+                    is_all = digit.lower == 1 and make.is_const_int(domain[digit.var].extent, digit.extent)
+                    var = digit.var if is_all and var is None and len(string.digits) == 1 else None
+                if var is not None:
+                    first = make.add(domain[var].min, make.sub(r.min, string.base))
+                    domain[var] = Range.from_min_extent(first, r.extent)
         ranges: list[Range] = []
         for size, r in zip(inner.buffer.shape, inner.region, strict=True):
-            found = relax_range(r, {**units, **domain}, {})
+            found = relax_range(r, domain, {})
             if found is None:
                 ranges.append(Range.from_min_extent(make.const(0, size.dtype), size))
             else:
