@@ -117,15 +117,6 @@ def _digit(e: PrimExpr, ranges: Ranges, preserve_unit_iters: bool) -> tuple[Var,
     return (e, whole // low) if fits else None
 
 
-def simplify_bindings(stmt: Stmt, outer_loops: Ranges, preserve_unit_iters: bool) -> tuple[Stmt, dict[Block, Block]]:
-    """`stmt` with the bindings of the blocks directly below in their simplest form, and which block became which.
-
-    `outer_loops` are the loops around `stmt` up to the nearest block. Blocks without axes are entered, since what is
-    in them may use these loops.
-    """
-    return rebind(stmt, {}, outer_loops, preserve_unit_iters=preserve_unit_iters)
-
-
 def rebind(
     stmt: Stmt,
     variables: Mapping[Var, PrimExpr],
