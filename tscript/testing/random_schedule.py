@@ -124,6 +124,10 @@ def _mark(method: str) -> Step:
     return step
 
 
+def _bind(sch: Schedule, r: RandomSteps) -> None:
+    sch.bind(r.loop(sch), r.rng.choice(["blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread.x"]))
+
+
 def _compute_at(sch: Schedule, r: RandomSteps) -> None:
     block = r.block_or_name(sch)
     loop = r.loop_of_some(sch, sch.get_consumers(block))
@@ -210,6 +214,38 @@ def _tile(sch: Schedule, r: RandomSteps) -> None:
     loop = r.loop(sch)
     n = r.rng.choice([2, 3])
     sch.split(loop, sch.sample_perfect_tile(loop, n, max_innermost_factor=-1))
+
+
+def _partitioned_tile(sch: Schedule, r: RandomSteps) -> None:
+    loop = r.loop(sch)
+    sch.split(loop, sch.sample_partitioned_tile(loop, 3, partition_pos=1, innerpart_factor=r.rng.choice([1, 2])))
+
+
+def _categorical(sch: Schedule, r: RandomSteps) -> None:
+    sch.split(r.loop(sch), [None, sch.sample_categorical([2, 3, 4], [0.5, 0.25, 0.25])])
+
+
+def _compute_location(sch: Schedule, r: RandomSteps) -> None:
+    block = r.block(sch)
+    sch.compute_at(block, sch.sample_compute_location(block))
+
+
+def _unannotate(sch: Schedule, r: RandomSteps) -> None:
+    target = r.block(sch) if r.rng.random() < 0.5 else r.loop(sch)
+    if r.rng.random() < 0.8:
+        sch.annotate(target, "passing", 1)
+    sch.unannotate(target, "passing")
+
+
+def _output(sch: Schedule, r: RandomSteps) -> None:
+    outputs = sch.get_output_blocks(sch.get_block("root"))
+    sch.annotate(r.rng.choice(outputs), "is_output", 1)
+
+
+def _child(sch: Schedule, r: RandomSteps) -> None:
+    children = sch.get_child_blocks(r.block(sch) if r.rng.random() < 0.5 else sch.get_block("root"))
+    if children:
+        sch.annotate(r.rng.choice(children), "is_child", 1)
 
 
 def _partition(sch: Schedule, r: RandomSteps) -> None:
@@ -356,6 +392,13 @@ _STEPS: list[tuple[str, Step]] = [
     ("add_unit_loop", _unit_loop),
     ("reorder_block_iter_var", _iter_order),
     ("sample_perfect_tile", _tile),
+    ("sample_partitioned_tile", _partitioned_tile),
+    ("sample_categorical", _categorical),
+    ("sample_compute_location", _compute_location),
+    ("unannotate", _unannotate),
+    ("get_output_blocks", _output),
+    ("get_child_blocks", _child),
+    *[("bind", _bind)] * 2,
     ("loop_partition", _partition),
     ("merge", _merge),
     *[("transform_layout", _transform_layout)] * 3,
