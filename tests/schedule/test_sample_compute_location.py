@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.schedule.check import check_schedule
+from tests.schedule.check import check_schedule, rejects
 from tscript.schedule import Schedule
 from tscript.testing.workloads import matmul, rms_norm, softmax
 
@@ -58,3 +58,15 @@ def test_the_step_prints_its_decision() -> None:
     sch = Schedule(rms_norm(4, 6).func)
     sch.sample_compute_location("rrms", decision=0)
     assert "l1 = sch.sample_compute_location(block=b0, decision=0)" in str(sch.trace)
+
+
+def test_what_has_no_place_is_refused() -> None:
+    func = rms_norm(4, 6).func
+    rejects(func, lambda s: s.sample_compute_location("missing"), "missing")
+
+    def inlined(s: Schedule) -> None:
+        block = s.get_block("rrms")
+        s.compute_inline(block)
+        s.sample_compute_location(block)
+
+    rejects(func, inlined, "inlined by step", error=ValueError)

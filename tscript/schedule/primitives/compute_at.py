@@ -37,6 +37,14 @@ def compute_at(
 
     Requires: the scope is a pipeline of stages; the block is complete or a reduction, is not seen outside the
     scope, and all its consumers are under `loop`, which is not vectorized.
+
+    >>> import tscript
+    >>> from tscript.testing.workloads import rms_norm
+    >>> sch = tscript.tir.Schedule(rms_norm(4, 6).func)
+    >>> i, j = sch.get_loops("Y")
+    >>> sch.compute_at("rrms", i)
+    >>> [sch.get(b).name_hint for b in sch.get_child_blocks(i)]
+    ['rrms', 'Y']
     """
     target, at = s.block(block), s.loop(loop)  # pyright: ignore[reportArgumentType]
     if at is ROOT_MARK:

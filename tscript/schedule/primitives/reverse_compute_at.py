@@ -43,6 +43,14 @@ def reverse_compute_at(
     Requires: the scope is a pipeline of stages; the block is complete or a reduction; all its producers are under
     `loop`, which is not vectorized; an instance reads nothing that only another iteration makes; a reduction that
     is done in parts does each part once, the first one, with its init, before the others.
+
+    >>> import tscript
+    >>> from tscript.testing.workloads import rms_norm
+    >>> sch = tscript.tir.Schedule(rms_norm(4, 6).func)
+    >>> (i,) = sch.get_loops("rrms")
+    >>> sch.reverse_compute_at("Y", i)
+    >>> [sch.get(b).name_hint for b in sch.get_child_blocks(i)]
+    ['rrms', 'Y']
     """
     target, at = s.block(block), s.loop(loop)  # pyright: ignore[reportArgumentType]
     if at is ROOT_MARK:

@@ -36,6 +36,13 @@ def sample_compute_location(s: ScheduleCore, block: BlockRV | str, decision: int
 
     The decision is -2 for inline, -1 for leaving it, or the number of a loop of the first consumer, outermost 0.
     A decision that is no longer possible becomes the largest possible one below it.
+
+    >>> import tscript
+    >>> from tscript.testing.workloads import rms_norm
+    >>> sch = tscript.tir.Schedule(rms_norm(4, 6).func)
+    >>> loop = sch.sample_compute_location("rrms", decision=0)
+    >>> sch.get(loop).loop_var
+    i
     """
     target = s.block(block)  # pyright: ignore[reportArgumentType]
     loops = _common_loops(s, target)

@@ -124,6 +124,14 @@ def sample_partitioned_tile(
     first factor is None, to be inferred, and the others are 1. A decision that breaks the rule gives way to the
     plainest factors that keep it. Raises ValueError for a position beyond the factors, a factor below 1, or a decision
     of another length.
+
+    >>> import tscript
+    >>> from tscript.testing.workloads import rms_norm
+    >>> sch = tscript.tir.Schedule(rms_norm(4, 6).func)
+    >>> i, k = sch.get_loops("square")
+    >>> factors = sch.sample_partitioned_tile(k, 2, partition_pos=1, innerpart_factor=2)
+    >>> sch.get(factors[1]) % 2
+    0
     """
     sref = require_loop(s, loop)
     n, position, inner = s.integer(n), s.integer(partition_pos), s.integer(innerpart_factor)
