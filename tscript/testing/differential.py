@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tscript import interp
@@ -54,7 +55,9 @@ def compare_arrays(got: Array, expected: Array, what: str, *, exact: bool = True
         if exact or not wide:
             same = (a == b) | ((a != a) & (b != b))
         else:
-            same = np.isclose(a, b, rtol=1e-5, atol=1e-6, equal_nan=True)
+            # A narrow type magnifies what lies on the edge between two of its values to the step between them.
+            info: Any = ml_dtypes.finfo(expected.dtype)
+            same = np.isclose(a, b, rtol=max(float(info.eps), 1e-5), atol=1e-6, equal_nan=True)
     if not same.all():
         where = tuple(int(i) for i in np.argwhere(~same)[0])
         raise AssertionError(f"{what} differs at {where}: got {got[where]!r}, expected {expected[where]!r}")
