@@ -47,6 +47,9 @@ def run_both(func: PrimFunc, seed: int, *, exact: bool = True) -> None:
             compare_arrays(g, e, f"parameter {k} of {func.__name__}", exact=exact)
 
 
+_limits: Callable[[Any], Any] = ml_dtypes.finfo
+
+
 def compare_arrays(got: Array, expected: Array, what: str, *, exact: bool = True) -> None:
     """AssertionError, with the first differing element, unless both arrays hold the same values."""
     wide = np.float64 if expected.dtype.kind in "fV" or expected.dtype.name.startswith(("bfloat", "float8")) else None
@@ -56,8 +59,7 @@ def compare_arrays(got: Array, expected: Array, what: str, *, exact: bool = True
             same = (a == b) | ((a != a) & (b != b))
         else:
             # A narrow type magnifies what lies on the edge between two of its values to the step between them.
-            info: Any = ml_dtypes.finfo(expected.dtype)
-            same = np.isclose(a, b, rtol=max(float(info.eps), 1e-5), atol=1e-6, equal_nan=True)
+            same = np.isclose(a, b, rtol=max(float(_limits(expected.dtype).eps), 1e-5), atol=1e-6, equal_nan=True)
     if not same.all():
         where = tuple(int(i) for i in np.argwhere(~same)[0])
         raise AssertionError(f"{what} differs at {where}: got {got[where]!r}, expected {expected[where]!r}")
