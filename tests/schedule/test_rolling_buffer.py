@@ -418,3 +418,23 @@ def test_steps_that_keep_the_order_are_fine() -> None:
         s.unroll(i1)
 
     check_schedule(pools, steps)
+
+
+def test_a_window_that_moves_with_a_loop_its_reader_reduces_over_is_refused():
+    # The axis would become opaque, and the init would run in each of its iterations.
+    @T.prim_func
+    def windows(A: T.Buffer((8,), "float32"), C: T.Buffer((6,), "float32")):
+        B = T.alloc_buffer((8,))
+        for r in range(3):
+            for i in range(6):
+                with T.block("B"):
+                    v = T.axis.spatial(8, r + i)
+                    B[v] = A[v] * 2.0
+            for i in range(6):
+                with T.block("C"):
+                    vi, vr = T.axis.remap("SR", [i, r])
+                    with T.init():
+                        C[vi] = 0.0
+                    C[vi] = C[vi] + B[vi + vr]
+
+    rejects(windows, lambda s: s.rolling_buffer("B", 0), "over which .* reduces", ["r", "C"])

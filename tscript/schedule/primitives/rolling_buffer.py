@@ -85,6 +85,7 @@ def rolling_buffer(s: ScheduleCore, block: BlockRV | str, write_buffer_index: in
     changes: dict[Stmt, Stmt | None] = {}
     reuse: BlockReuse = {}
     first = roll.moving[0]
+    _require_init_elsewhere([s.state.realize_of(user) for user in (target, *roll.consumers)], first.loop)
     size = buffer.shape[first.dim]
     if not (isinstance(size, IntImm) and size.value <= first.length):
         shape = list(buffer.shape)
@@ -366,6 +367,21 @@ class _Circular(ReplaceBuffers):
     def _is_turned(self, buffer: Buffer) -> bool:
         # Where the buffer is no longer than the window, it stays as it is.
         return self.new is not self.old and (buffer is self.old or buffer is self.new)
+
+
+def _require_init_elsewhere(users: Sequence[BlockRealize], loop: For) -> None:
+    """Refuse a block whose init is told by an axis that would become opaque: it would run in each iteration."""
+    for realize in users:
+        moving = axes_using(realize, loop.loop_var)
+        axis = next((a for a in moving if a.iter_type == IterVar.CommReduce), None)
+        if axis is not None and realize.block.init is not None:
+            refuse(
+                f"the window moves with {{0}}, over which {{1}} reduces (its axis `{axis.var.name}`): in that order "
+                "the axis would no longer tell when the init runs",
+                loop,
+                realize.block,
+                hint="decompose_reduction first, or move the producer under a loop that is not reduced over",
+            )
 
 
 def _in_order(realize: BlockRealize, block: Block, var: Var) -> Block:
