@@ -157,6 +157,27 @@ def test_a_buffer_just_over_four_gigabytes_is_compiled_with_its_true_size() -> N
     assert "add i64 4294967297, 64" in emit_module(lower(main)).text
 
 
+@pytest.mark.parametrize("form", ["written", "cut"])
+def test_a_constant_row_far_into_a_large_array_is_where_it_is(form: str) -> None:
+    @T.prim_func
+    def written(A: T.Buffer((50000, 50000), "int8")):
+        for j in range(49998, 50000):
+            A[49999, j] = T.int8(1)
+
+    @T.prim_func
+    def cut(A: T.Buffer((50000, 50000), "int8")):
+        for i, j in T.grid(50000, 50000):
+            if i == 49999 and j >= 49998:
+                A[i, j] = T.int8(1)
+
+    # 49999 * 50000 is beyond int32.
+    text = lower(written if form == "written" else cut)[form].script()
+    assert "T.int64(2499950000)" in text
+    a = np.zeros((50000, 50000), np.int8)  # touched in one page only
+    build(written if form == "written" else cut, target="llvm")(a)
+    assert a[49999, 49997:].tolist() == [0, 1, 1]
+
+
 def test_an_absurd_unroll_is_refused_with_advice() -> None:
     @T.prim_func
     def main(A: T.Buffer((1000000000,), "float32")):

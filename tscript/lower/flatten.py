@@ -95,13 +95,11 @@ class _Flatten(Rewriter):
         buffer: Buffer = access.buffer
         self.accessed[buffer] = None
         indices = [self.rewrite(i) for i in access.indices]
-        # Written out before any choice of width, to see whether int32 would do.
-        narrow = _offset(buffer, indices, INT32)
-        if narrow is not None and fits_int32(narrow, self._bounds):
-            return (narrow,)
         wide = _offset(buffer, [widened(i) for i in indices], INT64)
         assert wide is not None
-        return (wide,)
+        # Asked of the wide form, in which constants have not wrapped.
+        narrow = _offset(buffer, indices, INT32) if fits_int32(wide, self._bounds) else None
+        return (wide if narrow is None else narrow,)
 
 
 def _offset(buffer: Buffer, indices: list[PrimExpr], dtype: DataType) -> PrimExpr | None:
@@ -162,6 +160,9 @@ def fits_int32(e: PrimExpr, bounds: dict[Var, Bound]) -> bool:
             stack += [add(node.base, steps), node.base, node.stride]
         elif isinstance(node, Broadcast):
             stack.append(node.value)
+        elif isinstance(node, IntImm):
+            if not low <= node.value <= high:
+                return False
         elif isinstance(node, _WIDENED):
             if node.dtype.lanes != 1:
                 return False
