@@ -26,7 +26,7 @@ from tscript.parser import default_vars
 from tscript.support.version import VERSION
 
 if TYPE_CHECKING:
-    from tscript import driver, interp, nd, runtime, schedule, target, te, testing
+    from tscript import driver, interp, meta_schedule, nd, runtime, schedule, target, te, testing
     from tscript.driver import build, compile, lower
     from tscript.runtime import cpu, cuda, device, load_module
 
@@ -43,7 +43,7 @@ _LAZY: Final[dict[str, tuple[str, str | None]]] = {
     "lower": ("tscript.driver", "lower"),
     **{
         name: (f"tscript.{name}", None)
-        for name in ("driver", "interp", "nd", "runtime", "schedule", "target", "te", "testing")
+        for name in ("driver", "interp", "meta_schedule", "nd", "runtime", "schedule", "target", "te", "testing")
     },
 }
 
@@ -85,6 +85,6 @@ default_vars["tscript"] = default_vars["tvm"] = sys.modules[__name__]
 
 __all__ = [
     "DiagnosticError", "IRModule", "__version__", "build", "compile", "cpu", "cuda", "device", "driver", "error",
-    "interp", "ir", "load_module", "lower", "nd", "printer", "runtime", "schedule", "script", "target", "te", "testing",
-    "tir",
+    "interp", "ir", "load_module", "lower", "meta_schedule", "nd", "printer", "runtime", "schedule", "script", "target",
+    "te", "testing", "tir",
 ]  # fmt: skip

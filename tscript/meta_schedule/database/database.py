@@ -1,0 +1,140 @@
+"""The database's role: what was tuned, and how well it went."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from tscript.ir.function import IRModule
+from tscript.meta_schedule.arg_info import ArgInfo
+from tscript.meta_schedule.candidate import MeasureCandidate
+from tscript.meta_schedule.component import Component
+from tscript.schedule.schedule import Schedule
+from tscript.schedule.trace import Trace
+from tscript.target.target import Target
+
+FAILED: float = 1e10
+"""Seconds that stand for a run that failed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """A program that is tuned; `shash` is its structural hash, by which equal ones are found."""
+
+    mod: IRModule
+    shash: int
+
+
+@dataclass(frozen=True, eq=False)
+class TuningRecord:
+    """A schedule of a workload, as its trace, with the seconds that it took; `[1e10]` stands for a failure.
+
+    `error` says why it failed; it is empty for a success.
+    """
+
+    trace: Trace
+    workload: Workload
+    run_secs: list[float] | None = None
+    target: Target | None = None
+    args_info: list[ArgInfo] | None = None
+    error: str = field(default="", kw_only=True)
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it is a schedule that ran."""
+        own = [i for i in self.trace.insts if not i.kind.is_postproc]
+        return bool(own) and any(s < FAILED for s in self.run_secs or ())
+
+    @property
+    def mean_secs(self) -> float:
+        """Mean seconds of the runs; 1e10 without any."""
+        return sum(self.run_secs) / len(self.run_secs) if self.run_secs else FAILED
+
+    def schedule(self, mod: IRModule | None = None) -> Schedule:
+        """The schedule, replayed on the workload (or on `mod`), postprocessing included."""
+        sch = Schedule(self.workload.mod if mod is None else mod)
+        self.trace.apply_to_schedule(sch, remove_postproc=False)
+        return sch
+
+    def as_measure_candidate(self) -> MeasureCandidate:
+        """The candidate that was measured."""
+        sch = self.schedule()
+        return MeasureCandidate(sch, self.args_info or ArgInfo.from_entry_func(sch.mod))
+
+
+Kind = Literal["schedule", "record", "ir_module"]
+_entered: ContextVar[tuple[Database, ...]] = ContextVar("tscript_databases", default=())
+
+
+class Database(Component, role="database"):
+    """Keeps tuning records of workloads and finds the best. Used with `with`, it is `Database.current()` inside."""
+
+    current_is_thread_local: ClassVar[bool] = True
+
+    @abstractmethod
+    def has_workload(self, mod: IRModule) -> bool:
+        """Whether a program is known."""
+
+    @abstractmethod
+    def commit_workload(self, mod: IRModule) -> Workload:
+        """The entry of a program, made if need be."""
+
+    @abstractmethod
+    def commit_tuning_record(self, record: TuningRecord) -> None:
+        """Add a record."""
+
+    @abstractmethod
+    def get_top_k(self, workload: Workload, top_k: int, target: Target | None = None) -> list[TuningRecord]:
+        """At most `top_k` records that ran, fastest (by mean) first; of one target, if it is given."""
+
+    @abstractmethod
+    def get_all_tuning_records(self) -> list[TuningRecord]:
+        """Every record, in the order of commits."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of records."""
+
+    @abstractmethod
+    def query_tuning_record(self, mod: IRModule, target: Target, workload_name: str = "main") -> TuningRecord | None:
+        """The fastest record of a program for a target."""
+
+    def query_schedule(self, mod: IRModule, target: Target, workload_name: str = "main") -> Schedule | None:
+        """The fastest schedule of a program for a target, replayed on it; None where nothing is known."""
+        record = self.query_tuning_record(mod, target, workload_name)
+        return None if record is None else record.schedule(mod)
+
+    def query_ir_module(self, mod: IRModule, target: Target, workload_name: str = "main") -> IRModule | None:
+        """The program under its fastest schedule."""
+        sch = self.query_schedule(mod, target, workload_name)
+        return None if sch is None else sch.mod
+
+    def query(self, mod: IRModule, target: Target, *, workload_name: str = "main", kind: Kind = "schedule") -> Any:
+        """What is best known of a program, as a "schedule", "record" or "ir_module"."""
+        asked = {
+            "schedule": self.query_schedule,
+            "record": self.query_tuning_record,
+            "ir_module": self.query_ir_module,
+        }
+        if kind not in asked:
+            raise ValueError(f"kind is one of {', '.join(map(repr, asked))}, not {kind!r}")
+        return asked[kind](mod, target, workload_name)
+
+    def __enter__(self) -> Database:
+        _tokens.setdefault(id(self), []).append(_entered.set((*_entered.get(), self)))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _entered.reset(_tokens[id(self)].pop())
+
+    @staticmethod
+    def current() -> Database | None:
+        """The innermost database that was entered with `with`."""
+        entered = _entered.get()
+        return entered[-1] if entered else None
+
+
+_tokens: dict[int, list[Token[tuple[Database, ...]]]] = {}
+PyDatabase = Database

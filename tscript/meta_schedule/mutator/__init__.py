@@ -1,0 +1,5 @@
+"""Mutator."""
+
+from tscript.meta_schedule.mutator.mutator import Mutator, PyMutator
+
+__all__ = ["Mutator", "PyMutator"]
