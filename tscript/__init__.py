@@ -28,7 +28,7 @@ from tscript.support.version import VERSION
 if TYPE_CHECKING:
     from tscript import driver, interp, meta_schedule, nd, runtime, schedule, target, te, testing
     from tscript.driver import build, compile, lower
-    from tscript.runtime import cpu, cuda, device, load_module
+    from tscript.runtime import cpu, cuda, device, get_global_func, load_module, register_func
 
 __version__ = VERSION
 
@@ -39,7 +39,9 @@ _LAZY: Final[dict[str, tuple[str, str | None]]] = {
     "cpu": ("tscript.runtime", "cpu"),
     "cuda": ("tscript.runtime", "cuda"),
     "device": ("tscript.runtime", "device"),
+    "get_global_func": ("tscript.runtime", "get_global_func"),
     "load_module": ("tscript.runtime", "load_module"),
+    "register_func": ("tscript.runtime", "register_func"),
     "lower": ("tscript.driver", "lower"),
     **{
         name: (f"tscript.{name}", None)
@@ -85,6 +87,6 @@ default_vars["tscript"] = default_vars["tvm"] = sys.modules[__name__]
 
 __all__ = [
     "DiagnosticError", "IRModule", "__version__", "build", "compile", "cpu", "cuda", "device", "driver", "error",
-    "interp", "ir", "load_module", "lower", "meta_schedule", "nd", "printer", "runtime", "schedule", "script", "target",
-    "te", "testing", "tir",
+    "get_global_func", "interp", "ir", "load_module", "lower", "meta_schedule", "nd", "printer", "register_func",
+    "runtime", "schedule", "script", "target", "te", "testing", "tir",
 ]  # fmt: skip

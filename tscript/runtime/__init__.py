@@ -5,9 +5,10 @@ from tscript.runtime.function import CompiledFunction
 from tscript.runtime.library import load_module
 from tscript.runtime.module import Module
 from tscript.runtime.ndarray import NDArray
+from tscript.runtime.registry import get_global_func, list_global_func_names, register_func, remove_global_func
 from tscript.runtime.timing import BenchmarkResult, TimeEvaluator
 
 __all__ = [
     "BenchmarkResult", "CompiledFunction", "Device", "Module", "NDArray", "TimeEvaluator", "cpu", "cuda", "device",
-    "load_module",
+    "get_global_func", "list_global_func_names", "load_module", "register_func", "remove_global_func",
 ]  # fmt: skip
