@@ -108,6 +108,8 @@ def check_replay(func: Program, sch: Schedule) -> None:
     """The trace of `sch`, replayed as it is, as text and as JSON, gives the same program and the same trace."""
     text = str(sch.trace)
     stored = sch.trace.as_json()
+    read = Trace.from_json(json.loads(json.dumps(stored)))
+    assert (read.as_json(), read.script()) == (stored, sch.trace.script())
     assert json.loads(json.dumps(stored)) == stored
     namespace: dict[str, Any] = {"tir": SimpleNamespace(Schedule=Schedule), "tvm": tscript, "T": T}
     exec(text, namespace)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.schedule.check import check_replay
-from tscript.schedule import Schedule
+from tscript.schedule import Schedule, Trace
 from tscript.schedule.instruction import InstructionKind
 from tscript.script import tir as T
 
@@ -265,3 +265,20 @@ def test_the_kinds_that_may_be_dropped_are_those_that_ask_or_draw() -> None:
     assert {k.name for k in kinds if k.is_pure} == pure | drawn
     assert {k.name for k in kinds if k.has_decision} == drawn
     assert [k.name for k in kinds if k.is_postproc] == ["EnterPostproc"]
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ({}, "a trace in JSON is"),
+        ([[], {}], "a trace in JSON is"),
+        ([[], [3]], "a decision is"),
+        ([[["GetBlock", [], ["C", "main"], [7]]], []], "instruction 0 gives 7"),
+        ([[["GetBlock", [], ["C", "main"], ["q0"]]], []], "instruction 0 gives 'q0': handles are named b, l or v"),
+        ([[["GetLoops", ["b0"], [], ["l1"]]], []], "'b0', which nothing before it gives"),
+        ([[["Grow", [], [], []]], []], "no instruction kind 'Grow'"),
+    ],
+)
+def test_a_trace_is_not_read_from_what_is_none(form, message):
+    with pytest.raises(ValueError, match=message):
+        Trace.from_json(form)

@@ -10,7 +10,7 @@ from tscript.ir.expr import PrimExpr, Var
 from tscript.ir.functor import post_order_visit, substitute
 from tscript.printer.highlight import markup, show_text
 from tscript.schedule.instruction import Instruction
-from tscript.schedule.rv import BlockRV, LoopRV
+from tscript.schedule.rv import BlockRV, LoopRV, new_expr_rv
 from tscript.schedule.trace_text import (
     input_from_json,
     instruction_json,
@@ -147,18 +147,9 @@ class Trace(Scriptable):
     @staticmethod
     def apply_json_to_schedule(json_obj: Any, sch: Replayable) -> None:
         """Do the instructions of a JSON form on a schedule. ValueError for what is no such form."""
-        if not (isinstance(json_obj, (list, tuple)) and len(json_obj) == 2):  # pyright: ignore[reportUnknownArgumentType]
-            raise ValueError("a trace in JSON is [instructions, decisions]")
-        records, decided = json_obj  # pyright: ignore[reportUnknownVariableType]
-        if not (isinstance(records, list) and isinstance(decided, list)):
-            raise ValueError("a trace in JSON is [instructions, decisions]")
-        decisions: dict[int, Any] = {}
-        for pair in decided:  # pyright: ignore[reportUnknownVariableType]
-            if not (isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], int)):  # pyright: ignore[reportUnknownArgumentType]
-                raise ValueError(f"a decision is [instruction number, value], not {pair!r}")
-            decisions[pair[0]] = pair[1]
+        records, decisions = _parts_of_json(json_obj)
         handles: dict[str, Any] = {}
-        for k, record in enumerate(records):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        for k, record in enumerate(records):
             kind, inputs, attrs, outputs = kind_of_json(record)
             inst = Instruction(kind, [input_from_json(v, handles) for v in inputs], attrs)
             made = sch.run_instruction(inst, inst.inputs, attrs, decisions.get(k))
@@ -167,6 +158,58 @@ class Trace(Scriptable):
                     f"instruction {k} ({kind.name}) gives {len(made)} handles, but {len(outputs)} are named"
                 )
             handles.update({name: rv for name, rv in zip(outputs, made, strict=True) if rv is not None})
+
+    @staticmethod
+    def from_json(json_obj: Any) -> Trace:
+        """The trace of a JSON form, without any program to run it on. ValueError for what is no such form.
+
+        >>> import tscript
+        >>> from tscript.testing.workloads import rms_norm
+        >>> sch = tscript.tir.Schedule(rms_norm(4, 6).func)
+        >>> i, k = sch.get_loops("square")
+        >>> sch.reorder(k, i)
+        >>> Trace.from_json(sch.trace.as_json()).script() == sch.trace.script()
+        True
+        """
+        records, decisions = _parts_of_json(json_obj)
+        trace = Trace()
+        handles: dict[str, Any] = {}
+        for k, record in enumerate(records):
+            kind, inputs, attrs, outputs = kind_of_json(record)
+            made = [_handle_named(name, k) for name in outputs]
+            trace.append(
+                Instruction(kind, [input_from_json(v, handles) for v in inputs], attrs, made), decisions.get(k)
+            )
+            handles.update({name: rv for name, rv in zip(outputs, made, strict=True) if rv is not None})
+        return trace
+
+
+def _parts_of_json(json_obj: Any) -> tuple[list[Any], dict[int, Any]]:
+    """Instruction records, and decisions by number of instruction. ValueError for what is no such form."""
+    if not (isinstance(json_obj, (list, tuple)) and len(json_obj) == 2):  # pyright: ignore[reportUnknownArgumentType]
+        raise ValueError("a trace in JSON is [instructions, decisions]")
+    records, decided = json_obj  # pyright: ignore[reportUnknownVariableType]
+    if not (isinstance(records, list) and isinstance(decided, list)):
+        raise ValueError("a trace in JSON is [instructions, decisions]")
+    decisions: dict[int, Any] = {}
+    for pair in decided:  # pyright: ignore[reportUnknownVariableType]
+        if not (isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], int)):  # pyright: ignore[reportUnknownArgumentType]
+            raise ValueError(f"a decision is [instruction number, value], not {pair!r}")
+        decisions[pair[0]] = pair[1]
+    return records, decisions  # pyright: ignore[reportUnknownVariableType]
+
+
+_HANDLES: Mapping[str, Callable[[], Any]] = {"b": BlockRV, "l": LoopRV, "v": new_expr_rv}
+
+
+def _handle_named(name: Any, k: int) -> Any:
+    """A handle of the sort that its name in JSON tells; None for one that is left open."""
+    if name == "_":
+        return None
+    make = _HANDLES.get(name[:1]) if isinstance(name, str) else None
+    if make is None:
+        raise ValueError(f"instruction {k} gives {name!r}: handles are named b, l or v and a number")
+    return make()
 
 
 def _mapped(value: Any, mapped: Mapping[Any, Any]) -> Any:
