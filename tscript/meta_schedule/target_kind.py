@@ -1,0 +1,38 @@
+"""Which default rules a target gets."""
+
+from __future__ import annotations
+
+from tscript.target.target import Target
+
+
+def default_kind(target: Target) -> str:
+    """The word of the lists of rules, postprocessors and mutators of a target.
+
+    Raises ValueError for a target that no space exists for.
+
+    >>> default_kind(Target("llvm -mcpu=x86-64 -num-cores 1"))
+    'llvm'
+    >>> default_kind(Target("llvm -mcpu=cascadelake -num-cores 1"))
+    'vnni'
+    """
+    name = target.kind.name
+    if name == "llvm":
+        has = target.features
+        if "avx512vnni" in has or "avxvnni" in has:
+            return "vnni"
+        if {"avx512f", "avx512bw"} <= has:
+            return "avx512"
+        if "dotprod" in has:
+            return "dotprod"
+        return "asimd" if "neon" in has and "arm_cpu" in target.keys else "llvm"
+    if name == "hexagon":
+        return "hexagon"
+    if name == "cuda":
+        digits = target.arch.removeprefix("sm_").rstrip("abcdefghijklmnopqrstuvwxyz")
+        return "cuda-tensorcore" if digits.isdecimal() and int(digits) >= 75 else "cuda"
+    if name in ("rocm", "vulkan", "metal", "opencl") or "gpu" in target.keys:
+        return "cuda"
+    raise ValueError(
+        f"no schedule rules exist for targets of kind {name!r}; give the space lists of your own (sch_rules, "
+        "postprocs, mutator_probs)"
+    )
