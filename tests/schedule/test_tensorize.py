@@ -462,3 +462,59 @@ def test_pairs_that_do_not_fit():
     with pytest.raises(TypeError, match="is a function"):
         TensorIntrin.register("tests.bad", tile_desc, 3)
     assert TensorIntrin.get("tests.bad", True) is None
+
+
+@T.prim_func
+def first_of_row_desc(a: T.handle, b: T.handle):
+    A = T.match_buffer(a, (8,), offset_factor=1)
+    B = T.match_buffer(b, (1,), offset_factor=1)
+    with T.block("root"):
+        T.reads(A[0:8])
+        T.writes(B[0])
+        B[0] = A[0]
+
+
+@T.prim_func
+def padded_desc(a: T.handle, b: T.handle):
+    A = T.match_buffer(a, (8,), offset_factor=1)
+    B = T.match_buffer(b, (8,), offset_factor=1)
+    with T.block("root"):
+        T.reads(A[0:8])
+        T.writes(B[0:8])
+        for i in range(8):
+            with T.block("copy"):
+                v = T.axis.spatial(8, i)
+                B[v] = T.if_then_else(v < 7, A[v], 0.0)
+
+
+@pytest.mark.parametrize("room, fits", [(16, True), (11, False)])
+def test_a_view_of_more_than_is_used_lies_inside_the_buffer(room: int, fits: bool):
+    TensorIntrin.register("tests.first_of_row", first_of_row_desc, first_of_row_desc, override=True)
+
+    @T.prim_func
+    def moved(A: T.Buffer((room,), "float32"), B: T.Buffer((5,), "float32")):
+        for i in range(5):
+            with T.block("B"):
+                v = T.axis.spatial(5, i)
+                B[v] = A[v]
+
+    def step(s: Schedule) -> None:
+        s.tensorize("B", "tests.first_of_row")
+
+    if fits:
+        check_schedule(moved, step, regions=False)
+    else:
+        rejects(moved, step, "from `v` to `v \\+ 8` in dimension 0, which may lie beyond its 11 elements", ["B"])
+
+
+def test_a_view_of_what_is_used_under_a_condition_lies_inside_the_buffer():
+    TensorIntrin.register("tests.padded", padded_desc, padded_desc, override=True)
+
+    @T.prim_func
+    def pad(A: T.Buffer((7,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = T.if_then_else(v < 7, A[v], 0.0)
+
+    rejects(pad, lambda s: s.tensorize(s.get_loops("B")[0], "tests.padded"), "beyond its 7 elements", ["i"])

@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tscript.ir.buffer import Buffer
 from tscript.ir.expr import PrimExpr
 from tscript.ir.functor import post_order_visit
 from tscript.ir.index_map import IndexMap
+from tscript.ir.stmt import Block, BufferStore
 from tscript.schedule import BlockRV, LoopRV, Schedule, ScheduleError
 from tscript.testing.random_layouts import random_index_map, random_pad_value
+from tscript.testing.random_tensorize import Tile, register_tile
 from tscript.testing.watched import WatchedSchedule
 
 Step = Callable[[Schedule, "RandomSteps"], None]
@@ -19,16 +22,18 @@ Step = Callable[[Schedule, "RandomSteps"], None]
 
 @dataclass
 class RandomSteps:
-    """Draws steps for a schedule. `accepted` and `refused` count them by primitive."""
+    """Draws steps for a schedule, of the kinds in `only`. `accepted` and `refused` count them by primitive."""
 
     rng: random.Random
+    only: frozenset[str] | None = None
     accepted: Counter[str] = field(default_factory=Counter[str])
     refused: Counter[str] = field(default_factory=Counter[str])
 
     def run(self, sch: WatchedSchedule, steps: int) -> None:
         """Try `steps` steps. Whatever is raised but ScheduleError is a fault, as is a refusal that changes things."""
+        drawn = [s for s in _STEPS if self.only is None or s[0] in self.only]
         for _ in range(steps):
-            name, step = self.rng.choice(_STEPS)
+            name, step = self.rng.choice(drawn)
             if not hasattr(sch, name):
                 continue
             sch.note()
@@ -362,6 +367,48 @@ def _rolling_buffer(sch: Schedule, r: RandomSteps) -> None:
     sch.rolling_buffer(r.block_or_name(sch), 0)
 
 
+_INSIDE_A_TILE = frozenset("split fuse reorder unroll vectorize cache_read cache_write reorder_block_iter_var".split())
+
+
+def _tensorize(sch: Schedule, r: RandomSteps) -> None:
+    """By an intrinsic made for what some loop or block computes; its implementation is scheduled at random."""
+    block = r.block(sch)
+    loops = sch.get_loops(block)
+    target: BlockRV | LoopRV = block
+    if loops and r.rng.random() < 0.8:
+        target = loops[max(0, len(loops) - r.rng.choice([1, 1, 2, 2, 3, 4]))]
+    preserve = r.rng.random() < 0.7
+    tried = sch.copy()
+    if isinstance(sch, WatchedSchedule):
+        sch.note()
+    tile = Tile.of(tried.block(tried.blockize(target, preserve) if isinstance(target, LoopRV) else block).block)
+    # Now and then something else, which must be refused unless it comes to the same.
+    wrong = r.rng.randrange(1 << 30) if r.rng.random() < 0.15 else None
+    inside = WatchedSchedule(tile.function("implementation", strided=r.rng.random() < 0.5, wrong=wrong))
+    RandomSteps(r.rng, _INSIDE_A_TILE).run(inside, r.rng.randint(0, 4))
+    name = register_tile(tile.function("description", strided=False, wrong=wrong), inside.mod["main"])
+    sch.tensorize(target, name, preserve)
+
+
+def _unsafe_hide_buffer_access(sch: Schedule, r: RandomSteps) -> None:
+    """Reads of what nobody writes, on which no order depends; now and then what does not exist."""
+    block = r.block(sch)
+    func, stmt = sch.mod["main"], sch.block(block).block
+    written: set[Buffer] = set()
+    post_order_visit(func.body, lambda n: written.add(n.buffer) if isinstance(n, BufferStore) else None)
+    post_order_visit(func.body, lambda n: written.update(w.buffer for w in n.writes) if isinstance(n, Block) else None)
+    inputs = set(func.buffer_map.values()) - written
+    harmless = [i for i, x in enumerate(stmt.reads) if x.buffer in inputs]
+    if r.rng.random() < 0.1:
+        harmless.append(len(stmt.reads))
+    sch.unsafe_hide_buffer_access(block, "read", r.rng.sample(harmless, r.rng.randint(0, len(harmless))))
+
+
+def _enter_postproc(sch: Schedule, r: RandomSteps) -> None:
+    del r
+    sch.enter_postproc()
+
+
 _STEPS: list[tuple[str, Step]] = [
     *[("split", _split)] * 4,
     *[("fuse", _fuse)] * 3,
@@ -398,6 +445,9 @@ _STEPS: list[tuple[str, Step]] = [
     ("unannotate", _unannotate),
     ("get_output_blocks", _output),
     ("get_child_blocks", _child),
+    *[("tensorize", _tensorize)] * 4,
+    ("unsafe_hide_buffer_access", _unsafe_hide_buffer_access),
+    ("enter_postproc", _enter_postproc),
     *[("bind", _bind)] * 2,
     ("loop_partition", _partition),
     ("merge", _merge),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 
+from tscript.analysis import detect_regions
 from tscript.arith import Bound, simplify
 from tscript.ir import construct as make
 from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
-from tscript.ir.expr import BufferLoad, IntImm, PrimExpr, Range, Var
+from tscript.ir.expr import And, BufferLoad, Call, IntImm, Op, Or, PrimExpr, Range, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import children, post_order_visit
-from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, MatchBufferRegion
+from tscript.ir.occurrences import any_below
+from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, IfThenElse, MatchBufferRegion, While
 from tscript.ir.tensor_intrin import TensorIntrin
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
@@ -22,7 +24,7 @@ from tscript.schedule.primitive import primitive
 from tscript.schedule.primitives.blockize import loop_as_block
 from tscript.schedule.rewrite import fresh_copy
 from tscript.schedule.rv import BlockRV, LoopRV
-from tscript.schedule.symbols import axis_ranges, outer_bounds, range_bounds
+from tscript.schedule.symbols import axis_ranges, no_less, outer_bounds, range_bounds
 from tscript.schedule.tensor_match import Mismatch, Place, match_description
 from tscript.te.index_dtype import with_index_dtype
 
@@ -102,7 +104,7 @@ def tensorize(
     wide = _is_wide(target)
     desc, impl = (with_index_dtype(f, "int64") if wide else f for f in (intrin.desc, intrin.impl))
     places = _places(desc, target, bounds, shown, name)
-    made = _implemented(target, impl, places, bounds, shown, name)
+    made = _implemented(target, impl, places, _used_whole(desc), bounds, shown, name)
     s.record_as(tensor_intrin=name)
     why = f"tensorized with {name}"
     if realize is None:
@@ -155,6 +157,7 @@ def _implemented(
     target: Block,
     impl: PrimFunc,
     places: Sequence[Place],
+    whole: Sequence[bool],
     bounds: Mapping[Var, Bound],
     shown: Node,
     name: str,
@@ -165,8 +168,10 @@ def _implemented(
     if root.init is not None:
         refuse(f"the implementation of {name!r} has an init, which a block without axes of its own cannot run", shown)
     views: list[MatchBufferRegion] = []
-    for p, place in zip(impl.params, places, strict=True):
+    for p, place, used in zip(impl.params, places, whole, strict=True):
         view = impl.buffer_map[p]
+        if not used:
+            _require_inside(view, place, bounds, shown, name)
         _require_layout(view, place, bounds, root, shown, name)
         lead = len(place.base) - view.ndim
         sizes = [IntImm(b.dtype, 1) for b in place.base[:lead]] + [
@@ -190,6 +195,54 @@ def _implemented(
         match_buffers=(*target.match_buffers, *own.match_buffers),
         annotations=annotations,
     )
+
+
+def _used_whole(desc: PrimFunc) -> list[bool]:
+    """For each parameter, whether the description surely uses all of it, so that all of it is inside its buffer."""
+    assert isinstance(desc.body, BlockRealize)
+    if any_below(desc.body, _is_conditional):
+        return [False] * len(desc.params)
+    reads, writes = detect_regions(desc.body.block)
+    return [any(_is_all(r, desc.buffer_map[p]) for r in (*reads, *writes)) for p in desc.params]
+
+
+def _is_conditional(node: Node) -> bool:
+    if isinstance(node, (IfThenElse, While, And, Or)):
+        return True
+    if isinstance(node, (BufferLoad, BufferStore)):
+        return node.predicate is not None
+    if isinstance(node, BlockRealize):
+        return not make.is_const_int(node.predicate, 1)
+    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "tir.if_then_else"
+
+
+def _is_all(region: BufferRegion, buffer: Buffer) -> bool:
+    def same(a: PrimExpr, b: PrimExpr) -> bool:
+        return a is b or make.is_const_int(simplify(make.sub(a, make.cast(b, a.dtype))), 0)
+
+    return region.buffer is buffer and all(
+        make.is_const_int(r.min, 0) and same(r.extent, size)
+        for r, size in zip(region.region, buffer.shape, strict=True)
+    )
+
+
+def _require_inside(view: Buffer, place: Place, bounds: Mapping[Var, Bound], shown: Node, name: str) -> None:
+    """Refuse a view that may be larger than what is left of the buffer."""
+    lead = len(place.base) - view.ndim
+    for d, (start, size, room) in enumerate(
+        zip(place.base[lead:], view.shape, place.buffer.shape[lead:], strict=True), start=lead
+    ):
+        end = make.add(start, make.cast(size, start.dtype))
+        zero = IntImm(start.dtype, 0)
+        if no_less(start, zero, bounds) and no_less(make.cast(room, end.dtype), end, bounds):
+            continue
+        refuse(
+            f"{view.name} of the implementation of {name!r} would be `{place.buffer.name}` from "
+            f"`{_literal(str(start))}` to `{_literal(str(end))}` in dimension {d}, which may lie beyond its {room} "
+            "elements",
+            shown,
+            hint="pad the buffer, or choose tiles of which each lies inside it",
+        )
 
 
 def _require_layout(
