@@ -474,6 +474,37 @@ def first_of_row_desc(a: T.handle, b: T.handle):
         B[0] = A[0]
 
 
+def test_what_is_declared_is_not_what_is_used():
+    @T.prim_func
+    def declared(a: T.handle, b: T.handle):
+        A = T.match_buffer(a, (8,), offset_factor=1)
+        B = T.match_buffer(b, (2,), offset_factor=1)
+        with T.block("root"):
+            T.reads(A[0:8])
+            T.writes(B[0:2])
+            for i in range(2):
+                with T.block("copy"):
+                    v = T.axis.spatial(2, i)
+                    T.reads(A[0:8])
+                    T.writes(B[v])
+                    B[v] = A[v]
+
+    TensorIntrin.register("tests.declared", declared, declared, override=True)
+
+    @T.prim_func
+    def moved(A: T.Buffer((10,), "float32"), B: T.Buffer((10,), "float32")):
+        for i in range(10):
+            with T.block("B"):
+                v = T.axis.spatial(10, i)
+                B[v] = A[v]
+
+    def step(s: Schedule) -> None:
+        _, inner = s.split(s.get_loops("B")[0], [None, 2])
+        s.tensorize(inner, "tests.declared")
+
+    rejects(moved, step, "beyond its 10 elements", ["i_1"])
+
+
 @T.prim_func
 def padded_desc(a: T.handle, b: T.handle):
     A = T.match_buffer(a, (8,), offset_factor=1)

@@ -12,7 +12,7 @@ from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import And, BufferLoad, Call, IntImm, Op, Or, PrimExpr, Range, Var
 from tscript.ir.function import PrimFunc
-from tscript.ir.functor import children, post_order_visit
+from tscript.ir.functor import Rewriter, children, post_order_visit
 from tscript.ir.occurrences import any_below
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, IfThenElse, MatchBufferRegion, While
 from tscript.ir.tensor_intrin import TensorIntrin
@@ -202,8 +202,17 @@ def _used_whole(desc: PrimFunc) -> list[bool]:
     assert isinstance(desc.body, BlockRealize)
     if any_below(desc.body, _is_conditional):
         return [False] * len(desc.params)
-    reads, writes = detect_regions(desc.body.block)
+    reads, writes = detect_regions(_AsAccessed().rewrite(desc.body.block))
     return [any(_is_all(r, desc.buffer_map[p]) for r in (*reads, *writes)) for p in desc.params]
+
+
+class _AsAccessed(Rewriter):
+    """Blocks declare what they access, and not what was declared for them by hand."""
+
+    def leave_Block(self, node: Block) -> Block:
+        """The block with regions that were found."""
+        reads, writes = detect_regions(node)
+        return node.replace(reads=reads, writes=writes)
 
 
 def _is_conditional(node: Node) -> bool:
