@@ -13,6 +13,7 @@ from tscript.lower.flatten import flatten_buffers
 from tscript.lower.init import lower_init
 from tscript.lower.match_buffers import lower_match_buffers
 from tscript.lower.partition import partition_loops
+from tscript.lower.private import private_memory
 from tscript.lower.realize import lower_realize
 from tscript.lower.registers import promote_tiles
 from tscript.lower.threads import serialize_threads
@@ -43,6 +44,7 @@ CPU_PIPELINE: Final[tuple[Pass, ...]] = (
     _pass(serialize_threads, gives="no_threads"),
     _pass(lower_blocks, needs="no_axes no_views", gives="no_blocks"),
     _pass(lower_realize, needs="no_blocks", gives="no_realize"),
+    _pass(private_memory, needs="no_blocks no_realize"),
     _pass(partition_loops, needs="no_blocks"),
     _pass(unroll_loops, needs="no_blocks", gives="no_unroll"),
     # What differed between the copies of an unrolled loop is decided now.

@@ -39,6 +39,15 @@ def _text(text: str) -> str | None:
     return text or None
 
 
+def _count(text: str) -> int | None:
+    if not text.strip():
+        return None
+    number = int(text) if text.strip().isdecimal() else 0
+    if number < 1:
+        raise ValueError("it is no number from 1 on")
+    return number
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """The settings in force.
@@ -46,13 +55,15 @@ class Config:
     Attributes: `pygmentize_style` (colours of `show()`: "light", "dark", "ansi" or the name of a Pygments
     style; None chooses by where the text goes), `black_format` (run a formatter over shown programs),
     `full_traceback` (show tscript's own frames in errors), `dump` (folder, with an optional `:glob` of pass
-    names, that programs are written to after each pass).
+    names, that programs are written to after each pass), `num_threads` (threads that run a parallel loop, until
+    `runtime.set_num_threads` says another number; None means one for each core).
     """
 
     pygmentize_style: str | None = None
     black_format: bool = False
     full_traceback: bool = False
     dump: str | None = None
+    num_threads: int | None = None
 
 
 KNOBS: Final = (
@@ -62,6 +73,7 @@ KNOBS: Final = (
     ),
     Knob("full_traceback", ("TSCRIPT_FULL_TRACEBACK",), _flag, "Keep tscript's own frames in tracebacks."),
     Knob("dump", ("TSCRIPT_DUMP",), _text, "Folder (`folder:glob`) that programs are written to after each pass."),
+    Knob("num_threads", ("TSCRIPT_NUM_THREADS", "TVM_NUM_THREADS"), _count, "Threads of parallel loops; read once."),
 )
 
 _override: ContextVar[Config | None] = ContextVar("tscript_config", default=None)

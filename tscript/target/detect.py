@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import math
 import os
+from pathlib import Path
 from typing import Any, Final
 
 
@@ -19,8 +21,45 @@ def host_processor() -> tuple[str, frozenset[str]]:
 
 
 def core_count() -> int:
-    """How many cores this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many cores this process may run on, and has time on: a container may be given less than it sees."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    share = _cpu_share(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
+    return cores if share is None else max(min(cores, math.ceil(share)), 1)
+
+
+def _cpu_share(memberships: Path, root: Path) -> float | None:
+    """The least number of cores that a control group of this process allows; None where none limits it."""
+    shares: list[float] = []
+    for line in _read(memberships).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        # The first form of control groups has a folder for each set of controllers, the second one for all.
+        places = [root / controllers, root / "cpu"] if controllers else [root]
+        group = next((p for p in places if p.is_dir()), root) / path.lstrip("/")
+        # Groups lie in groups, and each may limit those inside.
+        for folder in (group, *group.parents):
+            if folder == root.parent:
+                break
+            quota, period = _quota(folder)
+            if quota > 0 and period > 0:
+                shares.append(quota / period)
+    return min(shares, default=None)
+
+
+def _quota(folder: Path) -> tuple[float, float]:
+    """Time that a control group gets in each period, in both forms that Linux has; 0 where it is not limited."""
+    both = _read(folder / "cpu.max").split()
+    if len(both) != 2:
+        both = [_read(folder / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
+    return (float(both[0]), float(both[1])) if all(b.isdecimal() for b in both) else (0.0, 0.0)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 # Numbers of the CUDA driver's device attributes.

@@ -16,6 +16,15 @@ from tscript.codegen.llvm.fastcall import PYTHON_SYMBOLS, call_symbol, table_sym
 from tscript.codegen.llvm.objects import symbols_of
 from tscript.codegen.llvm.soundness import require_sound
 from tscript.codegen.llvm.stmt import entry_symbol
+from tscript.codegen.llvm.thread_pool import (
+    NUMBER_SYMBOL,
+    RESET_SYMBOL,
+    RUN_SYMBOL,
+    pool_text,
+    required_symbols,
+    serial_text,
+)
+from tscript.codegen.threads import number_address
 from tscript.support.errors import BuildError
 
 # It comes without types.
@@ -57,6 +66,37 @@ def target_machine(mcpu: str, mattr: Sequence[str], level: int) -> Any:
     return target.create_target_machine(cpu=cpu, features=features, opt=level, jit=True)
 
 
+class _Threads:
+    """The threads that run parallel loops; their code must be there as long as they are: to the end of the process."""
+
+    lock = threading.Lock()
+    started = False
+
+
+def _start_threads() -> None:
+    """Let code call the pool of threads. The threads themselves are made when the first loop runs."""
+    with _Threads.lock:
+        if _Threads.started:
+            return
+        has_threads = os.name == "posix" and all(map(_is_in_process, required_symbols()))
+        llvm.add_symbol(NUMBER_SYMBOL, number_address())
+        machine = target_machine("", (), 3)
+        context = llvm.create_context()
+        module = llvm.parse_assembly(pool_text() if has_threads else serial_text(), context)
+        module.verify()
+        engine = llvm.create_mcjit_compiler(module, machine)
+        engine.finalize_object()
+        for part in (engine, context, machine):
+            # A reference too many, so that nothing of this is given back.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))
+        reset = ctypes.CFUNCTYPE(None)(engine.get_function_address(RESET_SYMBOL))
+        reset()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=reset)
+        llvm.add_symbol(RUN_SYMBOL, engine.get_function_address(RUN_SYMBOL))
+        _Threads.started = True
+
+
 class MachineCode:
     """Object code in memory that can be run. It lives as long as this object, which every function made of it keeps.
 
@@ -69,6 +109,8 @@ class MachineCode:
         host_cpu()
         wanted = [entry_symbol(k) for k in kernels]
         wanted += [s for k in python_calls for s in (call_symbol(k), table_symbol(k))]
+        if RUN_SYMBOL.encode() in image:
+            _start_threads()
         _require_symbols(image, wanted)
         self.image = image
         engine, context = _engine(machine or target_machine("", (), 0))

@@ -19,8 +19,9 @@ from tscript.codegen.llvm.machine import (
     require_symbol,
     target_machine,
 )
+from tscript.codegen.llvm.parallel import KernelEmitter
 from tscript.codegen.llvm.processors import contracts, fast_math_of, function_attributes
-from tscript.codegen.llvm.stmt import FunctionEmitter, entry_text
+from tscript.codegen.llvm.stmt import entry_text
 from tscript.ir.function import IRModule
 from tscript.support.errors import BuildError, InternalError
 from tscript.support.recursion import room_for_deep_programs
@@ -55,10 +56,12 @@ def emit_module(mod: IRModule, python_calls: bool = False, target: Target | None
         own = func.attrs.get("target")
         if isinstance(own, Target):
             text.attributes[abi.name] = function_attributes(own)
-        emitter = FunctionEmitter(text, abi, func)
+        emitter = KernelEmitter(text, abi, func)
         chosen = own if isinstance(own, Target) else target
         if chosen is not None:
+            emitter.most_threads = int(chosen.get_attr("num-cores", 0))
             emitter.b.fast_math, emitter.b.contracts = fast_math_of(chosen), contracts(chosen)
+            emitter.b.features, emitter.b.attributes = chosen.features, text.attributes.get(abi.name, "")
         with room_for_deep_programs(BuildError):
             text.bodies.append(emitter.emit())
         if abi.is_public:

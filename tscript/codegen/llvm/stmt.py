@@ -32,7 +32,8 @@ STACK_BYTES_LOCAL: Final = 16 * 1024
 STACK_TOTAL: Final = 64 * 1024
 STACK_OF_CALLS: Final = 4 * 1024 * 1024
 """Bytes of stack that functions calling each other may take; threads have 8 MiB or more."""
-_FRAME: Final = "{frame}"  # stands for the bytes a call takes, which are known at the end
+FRAME: Final = "{frame}"
+"""Stands for the bytes that a call takes, which are known at the end."""
 _ALIGN: Final = 64
 _MAX_BYTES: Final = (1 << 63) - 1
 
@@ -73,15 +74,18 @@ class FunctionEmitter(ExpressionEmitter):
             fits = self.b.let(f"icmp ule i64 %stack, {STACK_OF_CALLS}")
             self.fail_unless(fits, Failure("recursion", "functions of the module call each other too deeply", None))
         self.statement(self.func.body)
+        return self.finished(kernel_symbol(self.abi.name), params)
+
+    def finished(self, symbol: str, params: list[str], attributes: str = "") -> str:
+        """The text of the function whose statements were emitted; it returns 0 at their end."""
         self._leave("0")
         b = self.b
-        own = b.module.attributes.get(self.abi.name, "")
-        name = quoted(kernel_symbol(self.abi.name))
-        head = f"define internal i32 @{name}({', '.join(params)}) nounwind{own} {{\nentry:"
+        own = attributes + b.module.attributes.get(self.abi.name, "")
+        head = f"define internal i32 @{quoted(symbol)}({', '.join(params)}) nounwind{own} {{\nentry:"
         # Registers that are kept on the stack: at most one for each line.
         frame = 512 + self._stack_used + 16 * len(b.lines)
         lines = (
-            [line.replace(_FRAME, str(frame)) for line in b.lines] if self.abi.name in b.module.recursive else b.lines
+            [line.replace(FRAME, str(frame)) for line in b.lines] if self.abi.name in b.module.recursive else b.lines
         )
         return "\n".join([head, *b.entry_lines, "  br label %body", "body:", *lines, *self._exits, "}"])
 
@@ -146,7 +150,7 @@ class FunctionEmitter(ExpressionEmitter):
         args = [f"ptr {slot}"]
         if abi.name in b.recursive:
             is_deeper = self.abi.name in b.recursive
-            args.append(f"i64 {self.b.let(f'add i64 %stack, {_FRAME}') if is_deeper else 0}")
+            args.append(f"i64 {self.b.let(f'add i64 %stack, {FRAME}') if is_deeper else 0}")
         for p, a in zip(abi.parameters, call.args, strict=True):
             want = register_type(p.var.dtype)
             if register_type(a.dtype) != want:
@@ -155,14 +159,7 @@ class FunctionEmitter(ExpressionEmitter):
                     f"it takes {with_article(p.var.dtype)}",
                 )
             args.append(f"{want} {self.value(a)}")
-        status = self.b.let(f"call i32 @{quoted(kernel_symbol(abi.name))}({', '.join(args)})")
-        self.memory_changed()
-        failed, fine = self.b.new_label("failed"), self.b.new_label("fine")
-        ok = self.b.let(f"icmp eq i32 {status}, 0")
-        self.b.branch(ok, fine, failed, unlikely=True)
-        self.b.begin(failed)
-        self._leave(status)
-        self.b.begin(fine)
+        self.call_or_leave(kernel_symbol(abi.name), args)
         if abi.returns is None:
             return "undef"
         if abi.returns is not call.dtype:
@@ -171,6 +168,17 @@ class FunctionEmitter(ExpressionEmitter):
             )
         bits = self.b.let(f"load {memory.memory_type(abi.returns)}, ptr {slot}, align 8")
         return memory.from_memory(self.b, abi.returns, bits)
+
+    def call_or_leave(self, symbol: str, args: list[str]) -> None:
+        """Call a function that returns a status; a failure in it is one of this function."""
+        status = self.b.let(f"call i32 @{quoted(symbol)}({', '.join(args)})")
+        self.memory_changed()
+        failed, fine = self.b.new_label("failed"), self.b.new_label("fine")
+        ok = self.b.let(f"icmp eq i32 {status}, 0")
+        self.b.branch(ok, fine, failed, unlikely=True)
+        self.b.begin(failed)
+        self._leave(status)
+        self.b.begin(fine)
 
     # -- statements ------------------------------------------------------------------------------
 
@@ -239,9 +247,16 @@ class FunctionEmitter(ExpressionEmitter):
         plain = _stays_in_int64(s)
         flags = "nsw " if plain else ""
         end = extent if start == "0" else b.let(f"add {flags}i64 {start}, {extent}")
-        body, latch, done = b.new_label("loop"), b.new_label("next"), b.new_label("done")
+        body, done = b.new_label("loop"), b.new_label("done")
         any_left = f"slt i64 {start}, {end}" if plain else f"sgt i64 {extent}, 0"
         b.branch(b.let(f"icmp {any_left}"), body, done)
+        self._iterations(s, start, end, body, done)
+
+    def _iterations(self, s: st.For, start: str, end: str, body: str, done: str) -> None:
+        """The iterations from `start` on, which there is, up to `end`; the block before ended with a jump to `body`."""
+        b = self.b
+        flags = "nsw " if _stays_in_int64(s) else ""
+        latch = b.new_label("next")
         came_from = b.label
         b.begin(body)
         counter, following = f"%i.{body}", f"%next.{body}"
@@ -255,7 +270,7 @@ class FunctionEmitter(ExpressionEmitter):
         b.jump(latch)
         b.begin(latch)
         b.emit(f"{following} = add {flags}i64 {counter}, 1")
-        b.branch(b.let(f"icmp {'slt' if plain else 'ne'} i64 {following}, {end}"), body, done)
+        b.branch(b.let(f"icmp {'slt' if flags else 'ne'} i64 {following}, {end}"), body, done)
         b.begin(done)
 
     def _while(self, s: st.While) -> None:
