@@ -28,6 +28,7 @@ from tscript.support.version import VERSION
 if TYPE_CHECKING:
     from tscript import driver, interp, meta_schedule, nd, runtime, schedule, target, te, testing
     from tscript.driver import build, compile, lower
+    from tscript.equivalence import compare
     from tscript.runtime import cpu, cuda, device, get_global_func, load_module, register_func
 
 __version__ = VERSION
@@ -35,6 +36,7 @@ __version__ = VERSION
 # Loaded when first asked for: name -> (module, name in it; None for the module itself).
 _LAZY: Final[dict[str, tuple[str, str | None]]] = {
     "build": ("tscript.driver", "build"),
+    "compare": ("tscript.equivalence", "compare"),
     "compile": ("tscript.driver", "compile"),
     "cpu": ("tscript.runtime", "cpu"),
     "cuda": ("tscript.runtime", "cuda"),
@@ -86,7 +88,7 @@ sys.modules[__name__].__class__ = _Face
 default_vars["tscript"] = default_vars["tvm"] = sys.modules[__name__]
 
 __all__ = [
-    "DiagnosticError", "IRModule", "__version__", "build", "compile", "cpu", "cuda", "device", "driver", "error",
-    "get_global_func", "interp", "ir", "load_module", "lower", "meta_schedule", "nd", "printer", "register_func",
-    "runtime", "schedule", "script", "target", "te", "testing", "tir",
+    "DiagnosticError", "IRModule", "__version__", "build", "compare", "compile", "cpu", "cuda", "device", "driver",
+    "error", "get_global_func", "interp", "ir", "load_module", "lower", "meta_schedule", "nd", "printer",
+    "register_func", "runtime", "schedule", "script", "target", "te", "testing", "tir",
 ]  # fmt: skip

@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS = (
-    "support ir printer arith target analysis parser te interp lower schedule tensor_intrin codegen runtime driver "
-    "meta_schedule testing contrib cli"
+    "support ir printer arith target analysis parser te interp lower equivalence schedule tensor_intrin codegen "
+    "runtime driver meta_schedule testing contrib cli"
 ).split()
 FACES = len(LAYERS)
 PROGRAMS = FACES + 1

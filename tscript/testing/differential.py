@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from tscript import interp
 from tscript.driver import build
+from tscript.equivalence import compare_arrays
 from tscript.ir.function import PrimFunc
 from tscript.ir.semantics import numpy_dtype
 from tscript.ir.structural import assert_structural_equal
@@ -45,24 +45,6 @@ def run_both(func: PrimFunc, seed: int, *, exact: bool = True) -> None:
     for k, (e, g) in enumerate(zip(expected, got, strict=True)):
         if isinstance(e, np.ndarray) and isinstance(g, np.ndarray):
             compare_arrays(g, e, f"parameter {k} of {func.__name__}", exact=exact)
-
-
-_limits: Callable[[Any], Any] = ml_dtypes.finfo
-
-
-def compare_arrays(got: Array, expected: Array, what: str, *, exact: bool = True) -> None:
-    """AssertionError, with the first differing element, unless both arrays hold the same values."""
-    wide = np.float64 if expected.dtype.kind in "fV" or expected.dtype.name.startswith(("bfloat", "float8")) else None
-    a, b = (got.astype(wide), expected.astype(wide)) if wide else (got, expected)
-    with np.errstate(invalid="ignore"):
-        if exact or not wide:
-            same = (a == b) | ((a != a) & (b != b))
-        else:
-            # A narrow type magnifies what lies on the edge between two of its values to the step between them.
-            same = np.isclose(a, b, rtol=max(float(_limits(expected.dtype).eps), 1e-5), atol=1e-6, equal_nan=True)
-    if not same.all():
-        where = tuple(int(i) for i in np.argwhere(~same)[0])
-        raise AssertionError(f"{what} differs at {where}: got {got[where]!r}, expected {expected[where]!r}")
 
 
 def first_failure(
