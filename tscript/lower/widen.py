@@ -6,6 +6,7 @@ lanes that do not are replaced by one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,6 +17,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.construct import add, const, mul
 from tscript.ir.expr import Broadcast, BufferLoad, Call, Cast, IntImm, Let, Op, PrimExpr, Ramp, Select, Var
 from tscript.ir.functor import children
+from tscript.ir.linear import from_linear, linear_form
 from tscript.lower.lane_dependence import NotVector
 
 _ELEMENTWISE: Final = frozenset(
@@ -134,7 +136,11 @@ class Widen:
             if isinstance(p, Ramp) and p.dtype.is_int and e.dtype.is_int and p.dtype.bits <= e.dtype.bits:
                 return Ramp(construct.cast(p.base, e.dtype), construct.cast(p.stride, e.dtype), p.lanes)
             return None
-        if not isinstance(e, (ex.Add, ex.Sub, ex.Mul)) or not e.dtype.is_int or e.dtype.bits < 32:
+        if not e.dtype.is_int or e.dtype.bits < 32:
+            return None
+        if isinstance(e, (ex.FloorDiv, ex.FloorMod)):
+            return _divided(e, *parts)
+        if not isinstance(e, (ex.Add, ex.Sub, ex.Mul)):
             return None
         a, b = parts
         if isinstance(a, Ramp) and isinstance(b, Ramp) and not isinstance(e, ex.Mul):
@@ -194,6 +200,25 @@ class Widen:
             # Only the lanes that choose a branch read what it reads.
             return Select(c, self.vector(then, mask.also(c)), self.vector(otherwise, mask.also(construct.not_(c))))
         return Select(c, self.vector(then, mask), self.vector(otherwise, mask))
+
+
+def _divided(e: ex.FloorDiv | ex.FloorMod, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+    """A ramp divided by a constant, where all lanes are seen to have one quotient; the remainders are a ramp then."""
+    if not isinstance(a, Ramp) or not isinstance(b, IntImm) or b.value <= 0:
+        return None
+    if not isinstance(a.stride, IntImm) or a.stride.value < 0:
+        return None
+    divisor, (terms, constant) = b.value, linear_form(a.base)
+    # The base is the constant plus a multiple of `step`, as is every multiple of the divisor.
+    step = math.gcd(divisor, *terms.values())
+    if constant % step + a.stride.value * (a.lanes - 1) >= step:
+        return None
+    dtype = a.base.dtype
+    rest = from_linear(({t: c for t, c in terms.items() if c % divisor}, constant % divisor), dtype)
+    if isinstance(e, ex.FloorMod):
+        return Ramp(construct.floormod(rest, b), a.stride, a.lanes)
+    whole = from_linear(({t: c // divisor for t, c in terms.items() if c % divisor == 0}, constant // divisor), dtype)
+    return add(whole, construct.floordiv(rest, b))
 
 
 def _is_choice(e: PrimExpr) -> bool:
