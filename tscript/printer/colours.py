@@ -71,23 +71,42 @@ def _variables(codes: tuple[str, ...], ink: str, paper: str) -> str:
     return f"--ts-ink:#{ink};--ts-paper:#{paper};{colours}"
 
 
+def themed(selector: str, light: str, dark: str, forced: bool = False) -> list[str]:
+    """Rules that set the variables of a theme: light by default, dark where the system or the notebook's theme is dark.
+
+    `light` and `dark` are further declarations. With `forced`, a class of the element itself comes first.
+    """
+    light, dark = _variables(_LIGHT, "1b1f1d", "f7f8f8") + light, _variables(_DARK, "e6eae8", "1e2220") + dark
+    in_light = ['[data-jp-theme-light="true"]', 'html[theme="light"]', ".vscode-light", ".vscode-high-contrast-light"]
+    in_dark = [
+        '[data-jp-theme-light="false"]',
+        'html[theme="dark"]',
+        ".vscode-dark",
+        ".vscode-high-contrast:not(.vscode-high-contrast-light)",
+    ]
+    own = [[f"{selector}.tscript-{theme}"] if forced else [] for theme in ("light", "dark")]
+    return [
+        f"{selector}{{{light}}}",
+        f"@media (prefers-color-scheme:dark){{{selector}{{{dark}}}}}",
+        f"{','.join([f'{page} {selector}' for page in in_light] + own[0])}{{{light}}}",
+        f"{','.join([f'{page} {selector}' for page in in_dark] + own[1])}{{{dark}}}",
+    ]
+
+
+def kind_rules(selector: str) -> list[str]:
+    """Rules that give each kind of token its colour below `selector`."""
+    return [f"{selector} .ts-{kind}{{color:var(--ts-{kind})}}" for kind in KINDS]
+
+
 def style_sheet() -> str:
     """CSS for `.tscript-code`: light by default, dark where the system or the notebook's theme is dark."""
-    light = _variables(_LIGHT, "1b1f1d", "f7f8f8")
-    dark = _variables(_DARK, "e6eae8", "1e2220")
     return "\n".join(
         [
-            f".tscript-code{{{light}}}",
-            f"@media (prefers-color-scheme:dark){{.tscript-code{{{dark}}}}}",
-            f'[data-jp-theme-light="true"] .tscript-code,html[theme="light"] .tscript-code,.vscode-light .tscript-code,'
-            f".vscode-high-contrast-light .tscript-code,.tscript-code.tscript-light{{{light}}}",
-            f'[data-jp-theme-light="false"] .tscript-code,html[theme="dark"] .tscript-code,.vscode-dark .tscript-code,'
-            f".vscode-high-contrast:not(.vscode-high-contrast-light) .tscript-code,"
-            f".tscript-code.tscript-dark{{{dark}}}",
+            *themed(".tscript-code", "", "", forced=True),
             ".tscript-code{color:var(--ts-ink);background:var(--ts-paper);padding:.6em .8em;border-radius:4px;"
             "overflow-x:auto;line-height:1.4;font-family:ui-monospace,Menlo,Consolas,monospace;white-space:pre;"
             "text-align:left}",
-            *(f".tscript-code .ts-{kind}{{color:var(--ts-{kind})}}" for kind in KINDS),
+            *kind_rules(".tscript-code"),
             ".tscript-code .ts-keyword,.tscript-code .ts-caret{font-weight:600}",
             ".tscript-code .ts-comment{font-style:italic}",
         ]

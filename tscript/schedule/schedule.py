@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tscript.ir.expr import GlobalVar, PrimExpr
@@ -86,6 +87,8 @@ class Schedule(ScheduleCore):
         super().__init__(
             _as_module(mod), _checked_seed(seed), _mask(debug_mask), _level(error_render_level), enable_check
         )
+        if self.trace is not None:
+            self.trace.start = partial(Schedule, self.mod, enable_check=enable_check)
 
     @staticmethod
     def _create_non_traced(mod: IRModule | PrimFunc, **options: Any) -> Schedule:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from tscript.ir.base import Scriptable
 from tscript.ir.expr import PrimExpr, Var
+from tscript.ir.function import IRModule
 from tscript.ir.functor import post_order_visit, substitute
 from tscript.printer.highlight import markup, show_text
 from tscript.schedule.instruction import Instruction
 from tscript.schedule.rv import BlockRV, LoopRV, new_expr_rv
+from tscript.schedule.steps import TraceStep, collect_steps, costs_of, report
 from tscript.schedule.trace_text import (
     input_from_json,
     instruction_json,
@@ -18,6 +22,8 @@ from tscript.schedule.trace_text import (
     kind_of_json,
     name_outputs,
 )
+from tscript.schedule.viewer import page, viewer
+from tscript.target.target import Target
 
 Decide = Callable[[Instruction, list[Any], list[Any], Any], Any]
 
@@ -31,6 +37,11 @@ class Replayable(Protocol):
         """Carry out an instruction with other inputs; its outputs."""
         ...
 
+    @property
+    def mod(self) -> IRModule:
+        """The program as it is."""
+        ...
+
 
 class Trace(Scriptable):
     """Instructions in order, with the decisions of those that sample.
@@ -38,9 +49,16 @@ class Trace(Scriptable):
     `print(trace)` is a Python function that, called with a fresh schedule of the same program, does the same.
     """
 
-    def __init__(self, insts: Sequence[Instruction] = (), decisions: Mapping[Instruction, Any] | None = None) -> None:
+    def __init__(
+        self,
+        insts: Sequence[Instruction] = (),
+        decisions: Mapping[Instruction, Any] | None = None,
+        start: Callable[[], Replayable] | None = None,
+    ) -> None:
         self.insts: list[Instruction] = list(insts)
         self.decisions: dict[Instruction, Any] = dict(decisions or {})
+        # Gives a fresh schedule of the program that the trace was recorded on; None where that is not known.
+        self.start = start
 
     def get_decision(self, inst: Instruction) -> Any:
         """What an instruction decided, or None."""
@@ -62,7 +80,7 @@ class Trace(Scriptable):
 
     def copy(self) -> Trace:
         """An independent trace of the same instructions."""
-        return Trace(self.insts, self.decisions)
+        return Trace(self.insts, self.decisions, self.start)
 
     def _kept(self, remove_postproc: bool) -> list[Instruction]:
         if not remove_postproc:
@@ -84,12 +102,17 @@ class Trace(Scriptable):
         head = ["# from tvm import tir", "def apply_trace(sch: tir.Schedule) -> None:"]
         return "\n".join([*head, *("  " + line for line in lines)])
 
-    def show(self, style: str | None = None, black_format: bool | None = None, **options: Any) -> None:
-        """Print the function highlighted; `style` and `black_format` are as for programs."""
-        show_text(self.script(**options), style, black_format)
+    def show(
+        self, style: str | None = None, black_format: bool | None = None, costs: bool = False, **options: Any
+    ) -> None:
+        """Print the function highlighted, or with `costs` the `report`; `style`, `black_format` are as for programs."""
+        if costs:
+            print(self.report(colours=sys.stdout.isatty()))
+        else:
+            show_text(self.script(**options), style, black_format)
 
     def _repr_html_(self) -> str:
-        return markup(self.script())
+        return self.html()
 
     def as_json(self, remove_postproc: bool = False) -> list[Any]:
         """`[instructions, decisions]`, of lists, numbers and text."""
@@ -98,6 +121,59 @@ class Trace(Scriptable):
         decisions = [[k, self.decisions[i]] for k, i in enumerate(insts) if i in self.decisions]
         return [[instruction_json(i, names) for i in insts], decisions]
 
+    # -- steps ------------------------------------------------------------------------------------
+
+    def steps(self) -> list[TraceStep]:
+        """The steps, each with the program after it; step 0 is the start.
+
+        The trace is replayed on the program that it was recorded on. Raises ValueError where that is not known: a trace
+        that was made by hand, and not by a schedule.
+
+        >>> from tscript.schedule import Schedule
+        >>> from tscript.testing.workloads import matmul
+        >>> sch = Schedule(matmul(8, 8, 8).func)
+        >>> sch.parallel(sch.get_loops("C")[0])
+        >>> [step.name for step in sch.trace.steps()]
+        ['start', 'parallel']
+        """
+        if self.start is None:
+            raise ValueError("the trace does not know its program; replay it on a schedule, and use that one's trace")
+        sch = self.start()
+        programs = (sch.mod for _ in self.replayed(sch, remove_postproc=False))
+        return collect_steps(self.insts, self.as_python(), programs, sch.mod)
+
+    def report(
+        self,
+        target: Target | str | None = None,
+        values: Mapping[Var | str, int] | None = None,
+        colours: bool = False,
+    ) -> str:
+        """What the program costs after each step, as a table. `target` and `values` are as for `estimate_cost`.
+
+        Raises ValueError as `steps` does.
+        """
+        steps = self.steps()
+        return report(steps, costs_of(steps, target, values), colours)
+
+    def html(self, target: Target | str | None = None, values: Mapping[Var | str, int] | None = None) -> str:
+        """Markup that shows the steps one by one, with the program before and after and the cost of each.
+
+        Of a trace that does not know its program, markup of its text. This is what notebooks show for a trace.
+        """
+        if self.start is None:
+            return markup(self.script())
+        steps = self.steps()
+        return viewer(steps, costs_of(steps, target, values), self.script())
+
+    def save_html(
+        self,
+        path: str | Path,
+        target: Target | str | None = None,
+        values: Mapping[Var | str, int] | None = None,
+    ) -> None:
+        """Write `html` as a page of its own, for any browser."""
+        Path(path).write_text(page(self.html(target, values), "Steps of a schedule"), encoding="utf-8")
+
     # -- derived traces -------------------------------------------------------------------------
 
     def with_decision(self, inst: Instruction, decision: Any, remove_postproc: bool) -> Trace:
@@ -105,7 +181,7 @@ class Trace(Scriptable):
         insts = self._kept(remove_postproc)
         decisions = {i: self.decisions[i] for i in insts if i in self.decisions}
         decisions[inst] = decision
-        return Trace(insts, decisions)
+        return Trace(insts, decisions, self.start)
 
     def simplified(self, remove_postproc: bool) -> Trace:
         """Without the instructions that change nothing and whose handles nothing uses."""
@@ -121,7 +197,7 @@ class Trace(Scriptable):
                 elif isinstance(value, PrimExpr):
                     post_order_visit(value, lambda n: used.__setitem__(n, None) if isinstance(n, Var) else None)
         kept.reverse()
-        return Trace(kept, {i: self.decisions[i] for i in kept if i in self.decisions})
+        return Trace(kept, {i: self.decisions[i] for i in kept if i in self.decisions}, self.start)
 
     # -- replay ---------------------------------------------------------------------------------
 
@@ -133,9 +209,16 @@ class Trace(Scriptable):
         `decision_provider(inst, inputs, attrs, decision)` may give another decision. Raises IndexError for an
         input that no earlier instruction gives, and whatever an instruction raises.
         """
+        for _ in self.replayed(sch, remove_postproc, decision_provider):
+            pass
+
+    def replayed(
+        self, sch: Replayable, remove_postproc: bool, decision_provider: Decide | None = None
+    ) -> Iterator[Instruction]:
+        """`apply_to_schedule`, one instruction at a time: each is given back when it is done."""
         mapped: dict[Any, Any] = {}
         for inst in self._kept(remove_postproc):
-            inputs = [_mapped(v, mapped) for v in inst.inputs]
+            inputs = self.mapped_inputs(inst, mapped)
             decision = self.decisions.get(inst)
             if decision_provider is not None:
                 decision = decision_provider(inst, inputs, inst.attrs, decision)
@@ -143,6 +226,12 @@ class Trace(Scriptable):
             for old, new in zip(inst.outputs, outputs, strict=True):
                 if old is not None:
                     mapped[old] = new
+            yield inst
+
+    @staticmethod
+    def mapped_inputs(inst: Instruction, mapped: Mapping[Any, Any]) -> list[Any]:
+        """The inputs of an instruction with other handles. Raises IndexError for a handle that `mapped` lacks."""
+        return [_mapped(v, mapped) for v in inst.inputs]
 
     @staticmethod
     def apply_json_to_schedule(json_obj: Any, sch: Replayable) -> None:
