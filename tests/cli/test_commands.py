@@ -241,3 +241,23 @@ def test_the_version_is_that_of_the_package() -> None:
     found = run("--version")
     assert (found.returncode, found.stdout, found.stderr) == (0, f"tscript {tscript.__version__}\n", "")
     assert f'version = "{tscript.__version__}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_check_prints_findings_and_fails_for_proven_ones_only(tmp_path, capsys):
+    path = tmp_path / "kernels.py"
+    path.write_text(
+        "from tscript.script import tir as T\n\n\n"
+        "@T.prim_func\ndef right(A: T.Buffer((8,), 'int32')):\n    for i in range(8):\n        A[i] = i\n\n\n"
+        "@T.prim_func\ndef wrong(A: T.Buffer((8,), 'int32')):\n    for i in range(9):\n        A[i] = i\n\n\n"
+        "@T.prim_func\ndef maybe(A: T.Buffer((8,), 'int32')):\n    A[A[0]] = 1\n",
+        encoding="utf-8",
+    )
+    assert main(["check", f"{path}:right"]) == 0
+    assert main(["check", f"{path}:maybe"]) == 0
+    assert main(["check", f"{path}:maybe", "--strict"]) == 1
+    capsys.readouterr()
+    assert main(["check", str(path)]) == 1
+    printed = capsys.readouterr().out
+    assert "proven out-of-bounds: A[8] is outside A, whose dimension 0 has extent 8" in printed
+    assert f"{path}:13:9" in printed
+    assert printed.endswith("1 proven, 1 possible\n")

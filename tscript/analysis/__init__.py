@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from tscript.analysis.access_regions import detect_regions
+from tscript.analysis.checkers import CheckError, Finding, OOBChecker, Report, check
 
-__all__ = ["detect_regions"]
+__all__ = ["CheckError", "Finding", "OOBChecker", "Report", "check", "detect_regions"]

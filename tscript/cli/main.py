@@ -8,9 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tscript.cli.checking import run_check
 from tscript.cli.demo import run_demo
 from tscript.cli.doctor import run_doctor
-from tscript.cli.loading import LoadError, load_file, pick
+from tscript.cli.loading import LoadError, Program, load_file, pick
 from tscript.support.errors import TScriptError
 from tscript.support.version import VERSION
 
@@ -27,6 +28,9 @@ def _arguments() -> argparse.ArgumentParser:
     show.add_argument(
         "program", metavar="FILE[:NAME]", help="a Python file, or printed text; NAME picks one (or MODULE.FUNCTION)"
     )
+    check = commands.add_parser("check", help="look for accesses out of bounds, unwritten memory and races in a file")
+    check.add_argument("program", metavar="FILE[:NAME]", help="as for show")
+    check.add_argument("--strict", action="store_true", help="fail also for what cannot be shown to be right")
     commands.add_parser("doctor", help="what this machine and installation offer, and what is missing")
     return parser
 
@@ -38,16 +42,20 @@ def _split_name(text: str) -> tuple[Path, str | None]:
     return Path(text), None
 
 
-def run_show(program: str) -> int:
-    """Print the programs of `FILE[:NAME]`, as `show` does for each."""
-    path, name = _split_name(program)
+def _programs(text: str) -> list[Program]:
+    """The programs of `FILE[:NAME]`; LoadError without any."""
+    path, name = _split_name(text)
     programs = load_file(path)
     if name is not None:
-        pick(programs, name, path).show()
-        return 0
+        return [pick(programs, name, path)]
     if not programs:
         raise LoadError(f"{path} defines no kernel (a function under @T.prim_func or a class under @I.ir_module)")
-    for found in programs.values():
+    return list(programs.values())
+
+
+def run_show(program: str) -> int:
+    """Print the programs of `FILE[:NAME]`, as `show` does for each."""
+    for found in _programs(program):
         found.show()
     return 0
 
@@ -60,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return run_demo(quick=arguments.quick)
         if arguments.command == "show":
             return run_show(arguments.program)
+        if arguments.command == "check":
+            return run_check(_programs(arguments.program), strict=arguments.strict)
         return run_doctor()
     except TScriptError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -1,0 +1,108 @@
+"""Reads of memory that nothing wrote are found, and what was written in any of many ways is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tscript import interp
+from tscript.analysis import check
+from tscript.script import from_source
+from tscript.support.errors import InterpError
+
+HEAD = (
+    "@T.prim_func\ndef f(A: T.Buffer((8, 8), 'float32'), B: T.Buffer((8,), 'float32'), I: T.Buffer((8,), 'int32')):\n"
+    "    t = T.alloc_buffer((8,), 'float32')\n"
+)
+COPY = "\nfor i in range(8):\n    B[i] = t[i]"
+
+
+def kernel(body: str):
+    return from_source(HEAD + "".join(f"    {line}\n" for line in body.splitlines()))
+
+
+def arguments():
+    return [np.ones((8, 8), "float32"), np.zeros(8, "float32"), np.ones(8, "int32")]
+
+
+BLOCK = (
+    "for i, k in T.grid(8, 8):\n    with T.block('t'):\n        v, r = T.axis.remap('SR', [i, k])\n{init}"
+    "        t[v] = t[v] + A[v, r]"
+)
+RIGHT = {
+    "loop": "for i in range(8):\n    t[i] = A[i, 0]" + COPY,
+    "tiled": "for i, j in T.grid(2, 4):\n    t[i * 4 + j] = A[i, 0]" + COPY,
+    "two halves": "for i in range(4):\n    t[i] = A[i, 0]\nfor i in range(4):\n    t[i + 4] = A[i, 0]" + COPY,
+    "even and odd": "for i in range(4):\n    t[i * 2] = A[i, 0]\n    t[i * 2 + 1] = A[i, 0]" + COPY,
+    "both branches": "for i in range(8):\n    if i < 3:\n        t[i] = A[i, 0]\n    else:\n"
+        "        t[i] = A[i, 1]" + COPY,
+    "init": BLOCK.format(init="        with T.init():\n            t[v] = T.float32(0)\n") + COPY,
+    "first iteration": "for i, k in T.grid(8, 8):\n    if k == 0:\n        t[i] = T.float32(0)\n"
+        "    t[i] = t[i] + A[i, k]" + COPY,
+    "scan": "for i in range(8):\n    if i == 0:\n        t[0] = A[0, 0]\n    else:\n"
+        "        t[i] = t[i - 1] + A[i, 0]" + COPY,
+    "reversed": "for i in range(8):\n    t[7 - i] = A[i, 0]" + COPY,
+    "predicate": "for i, j in T.grid(3, 3):\n    if i * 3 + j < 8:\n        t[i * 3 + j] = A[0, 0]" + COPY,
+    "vector": "for i in range(2):\n    t[T.Ramp(i * 4, 1, 4)] = T.Broadcast(T.float32(1), 4)" + COPY,
+    "same condition": "for i in range(8):\n    if i % 3 == 1:\n        t[i] = A[i, 0]\nfor i in range(8):\n"
+        "    if i % 3 == 1:\n        B[i] = t[i]",
+    "guarded read": "for i in range(7):\n    t[i] = A[i, 0]\nfor i in range(8):\n"
+        "    B[i] = T.if_then_else(i < 7, t[i], T.float32(0))",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", RIGHT.values(), ids=list(RIGHT))
+def test_memory_that_is_written_first_gives_no_finding(body):
+    interp.run(kernel(body), *arguments(), check_uninitialized=True)
+    assert list(check(kernel(body))) == []
+
+
+WRONG = {
+    "nothing": ("for i in range(8):\n    B[i] = t[i]", {"i": 0}),
+    "too few": ("for i in range(7):\n    t[i] = A[i, 0]" + COPY, {"i": 7}),
+    "no init": (BLOCK.format(init=""), {"i": 0, "k": 0}),
+    "late": ("for i in range(8):\n    B[i] = t[i]\n    t[i] = A[i, 0]", {"i": 0}),
+    "ahead": ("for i in range(7):\n    t[i] = A[i, 0]\n    B[i] = t[i + 1]", {"i": 0}),
+    "gap": ("for i in range(4):\n    t[i * 2] = A[i, 0]" + COPY, {"i": 1}),
+    "fresh each time": (
+        "for i in range(8):\n    with T.block('b'):\n        v = T.axis.spatial(8, i)\n        T.reads()\n"
+            "        T.writes(B[v])\n"
+        "        u = T.alloc_buffer((1,), 'float32')\n        if v == 0:\n            u[0] = T.float32(1)\n"
+            "        B[v] = u[0]",
+        {"i": 1},
+    ),
+    "other branch": ("for i in range(8):\n    if i < 3:\n        t[i] = A[i, 0]" + COPY, {"i": 3}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "witness"), WRONG.values(), ids=list(WRONG))
+def test_a_read_of_unwritten_memory_is_proven_and_the_interpreter_stops_at_it(body, witness):
+    report = check(kernel(body))
+    assert [(f.kind, f.status) for f in report] == [("uninitialized", "proven")]
+    assert report[0].witness == witness
+    with pytest.raises(InterpError):
+        interp.run(kernel(body), *arguments(), check_uninitialized=True, check_regions=False)
+
+
+def test_a_write_that_depends_on_data_leaves_a_possible_finding():
+    report = check(kernel("for i in range(8):\n    if I[i] > 0:\n        t[i] = A[i, 0]" + COPY))
+    assert [(f.kind, f.status) for f in report] == [("uninitialized", "possible")]
+
+
+def test_memory_given_away_is_not_judged():
+    report = check(kernel("T.evaluate(T.call_extern('int32', 'fill', t.data))" + COPY))
+    assert list(report) == []
+    assert "t in f" in report.notes[0]
+
+
+def test_symbolic_sizes():
+    text = (
+        "@T.prim_func\ndef f(a: T.handle, b: T.handle):\n    n = T.int64()\n"
+        "    A = T.match_buffer(a, (n,), 'float32')\n"
+        "    B = T.match_buffer(b, (n,), 'float32')\n    t = T.alloc_buffer((n,), 'float32')\n"
+        "    for i in range({}):\n        t[i] = A[i]\n    for i in range(n):\n        B[i] = t[i]\n"
+    )
+    assert not check(from_source(text.format("n")))
+    (finding,) = check(from_source(text.format("n - 1")))
+    assert finding.is_proven
+    assert finding.witness == {"n": 1, "i": 0}
