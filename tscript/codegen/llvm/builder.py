@@ -55,7 +55,7 @@ class ModuleText:
         return "\n".join(parts) + "\n"
 
 
-_WEIGHTS = '!0 = !{!"branch_weights", i32 1048575, i32 1}'
+_WEIGHTS = '!0 = !{!"branch_weights", i32 1048575, i32 1}\n!1 = !{!"branch_weights", i32 1, i32 1048575}'
 
 
 def quoted(name: str) -> str:
@@ -75,10 +75,21 @@ class Builder:
         # Fast-math flags of floating-point operations, and whether a product may join a sum in one rounding.
         self.fast_math = ""
         self.contracts = False
+        # Features of the CPU that the function is for, and its LLVM attributes if it has a target of its own.
+        self.features: frozenset[str] = frozenset()
+        self.attributes = ""
         # For values widened from a float below 32 bits: that type, and the bits they come from.
         self.bits_of: dict[str, tuple[DataType, str]] = {}
         self._values = 0
         self._labels = 0
+
+    @property
+    def helper_suffix(self) -> str:
+        """What the names of helpers that are written for the function's CPU end in: none if that is the module's."""
+        if not self.attributes:
+            return ""
+        known = list(dict.fromkeys(self.module.attributes.values()))
+        return f".cpu{known.index(self.attributes)}"
 
     # -- raw text --------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from tscript.codegen.llvm import arith, memory
+from tscript.codegen.llvm import arith, math, memory
 from tscript.codegen.llvm.builder import Builder
 from tscript.codegen.llvm.narrow import next_after, round_to
 from tscript.codegen.llvm.types import (
@@ -84,6 +84,15 @@ def _llvm_math(name: str) -> Handler:
     return emit
 
 
+def _own_math(name: str) -> Handler:
+    def emit(em: Emitter, call: Call) -> str:
+        dtype = _require_float(em, call)
+        args = [em.value(a) for a in call.args]
+        return _rounded(em, dtype, math.emit(em.b, name, _float_bits(dtype), dtype.lanes, args))
+
+    return emit
+
+
 def _libm(name: str) -> Handler:
     def emit(em: Emitter, call: Call) -> str:
         dtype = _require_float(em, call)
@@ -122,14 +131,6 @@ def _rsqrt(em: Emitter, call: Call) -> str:
     root = arith.float_call(em.b, "sqrt", t, em.value(call.args[0]))
     one = float_const(1.0, _float_bits(dtype), dtype.lanes)
     return _rounded(em, dtype, em.b.let(f"fdiv {t} {one}, {root}"))
-
-
-def _sigmoid(em: Emitter, call: Call) -> str:
-    dtype = _require_float(em, call)
-    t = register_type(dtype)
-    one = float_const(1.0, _float_bits(dtype), dtype.lanes)
-    power = arith.float_call(em.b, "exp", t, em.b.let(f"fneg {t} {em.value(call.args[0])}"))
-    return _rounded(em, dtype, em.b.let(f"fdiv {t} {one}, {em.b.let(f'fadd {t} {one}, {power}')}"))
 
 
 def _ldexp(em: Emitter, call: Call) -> str:
@@ -433,11 +434,9 @@ def _llvm_float(em: Emitter, dtype: DataType) -> str:
 
 
 HANDLERS: Final[Mapping[str, Handler]] = {
-    **{
-        f"tir.{n}": _llvm_math(n)
-        for n in "exp exp2 exp10 log log2 log10 sqrt sin cos tan asin acos atan sinh cosh tanh pow atan2".split()
-    },
-    **{f"tir.{n}": _libm(n) for n in "log1p asinh acosh atanh erf fmod hypot".split()},
+    **{f"tir.{n}": _own_math(n) for n in sorted(math.FUNCTIONS)},
+    "tir.sqrt": _llvm_math("sqrt"),
+    "tir.fmod": _libm("fmod"),
     **{f"tir.{n}": _rounding(n) for n in "floor ceil trunc nearbyint".split()},
     "tir.round": _rounding("round"),
     **{f"tir.{n}": _bitwise for n in "bitwise_and bitwise_or bitwise_xor shift_left shift_right".split()},
@@ -445,7 +444,6 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "tir.fabs": _fabs,
     "tir.copysign": _copysign,
     "tir.rsqrt": _rsqrt,
-    "tir.sigmoid": _sigmoid,
     "tir.ldexp": _ldexp,
     "tir.nextafter": _nextafter,
     "tir.isnan": _float_test(_is_nan),
