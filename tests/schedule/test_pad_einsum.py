@@ -328,3 +328,18 @@ def test_reads_under_a_condition_beyond_the_buffer():
         s.pad_einsum("A_pad", [5, 5])
 
     check_schedule(matmul, twice)
+
+
+def test_what_the_signature_hides_is_padded_all_the_same():
+    def steps(s: Schedule) -> None:
+        s.unsafe_hide_buffer_access(s.get_block("C"), "read", [1])
+        s.pad_einsum("C", [4, 8, 8])
+
+    sch = check_schedule(matmul, steps, regions=False)
+    assert "B_pad = T.alloc_buffer((8, 16))" in sch.mod.script()
+
+    def hide_writes(s: Schedule) -> None:
+        s.unsafe_hide_buffer_access(s.get_block("C"), "write", [0])
+        s.pad_einsum("C", [4, 8, 8])
+
+    rejects(matmul, hide_writes, "")

@@ -118,3 +118,11 @@ def test_strides_that_cannot_be_are_refused():
         s.storage_align("dbl", 0, 0, 8, 0)
 
     rejects(two, steps, "is no list of", ["dbl"])
+
+
+def test_the_index_of_the_only_buffer_may_be_left_out():
+    sch = check_schedule(two, lambda s: s.storage_align("dbl", -1, 32, offset=4))
+    assert str(sch.trace).endswith("sch.storage_align(block=b0, buffer_index=0, axis=-1, factor=32, offset=4)")
+    rejects(two, lambda s: s.storage_align("dbl", 2, 8, offset=0), "no dimension 2", ["dbl"])
+    rejects(two, lambda s: s.storage_align("dbl", "Y", 0), "lacks a factor", error=TypeError)
+    rejects(two, lambda s: s.storage_align("root", 0, 8, offset=4), "writes 0 buffers", ["root"])

@@ -175,6 +175,7 @@ def _uses(stmt: Block) -> list[_Use]:
     """What the block accesses, the inputs first; refused where a subscript is more than an axis or a constant."""
     axes = {a.var: None for a in stmt.iter_vars}
     found: dict[Buffer, tuple[PrimExpr, ...]] = {}
+    stored: dict[Buffer, None] = {}
     if stmt.match_buffers or stmt.alloc_buffers:
         refuse("{0} has views or buffers of its own, so it is no einsum", stmt)
 
@@ -194,6 +195,7 @@ def _uses(stmt: Block) -> list[_Use]:
                 refuse(f"{{0}} accesses `{node.buffer.name}` as a vector", stmt)
             note(node.buffer, node.indices)
         if isinstance(node, BufferStore):
+            stored[node.buffer] = None
             require_pure(stmt, node.value, node.buffer)
         return True
 
@@ -205,7 +207,12 @@ def _uses(stmt: Block) -> list[_Use]:
             refuse(f"{{0}} declares to access more than one element of `{r.buffer.name}`", stmt)
         note(r.buffer, [d.min for d in r.region])
     written = {w.buffer: None for w in stmt.writes}
-    order = dict.fromkeys([*(r.buffer for r in stmt.reads if r.buffer not in written), *written])
+    # What is hidden from the signature is accessed all the same.
+    for b in stored:
+        if b not in written:
+            refuse(f"{{0}} stores to `{b.name}`, which its signature hides", stmt)
+    order = dict.fromkeys([*(r.buffer for r in stmt.reads), *found])
+    order = dict.fromkeys([*(b for b in order if b not in written), *written])
     return [_Use(b, found[b], b in written) for b in order]
 
 

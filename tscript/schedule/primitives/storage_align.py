@@ -23,12 +23,18 @@ _KIND = InstructionKind(
 
 @primitive(_KIND)
 def storage_align(
-    s: ScheduleCore, block: BlockRV | str, buffer_index: int | str | Buffer, axis: int, factor: int, offset: int
+    s: ScheduleCore,
+    block: BlockRV | str,
+    buffer_index: int | str | Buffer,
+    axis: int,
+    factor: int | None = None,
+    offset: int = 0,
 ) -> None:
     """Ask that the stride of dimension `axis` of a buffer be `factor * k + offset` elements for some k.
 
     The buffer is one that the block writes and some block allocates; a negative `axis` counts from the last
-    dimension. The block keeps this as annotation `buffer_dim_align`, in place of what it asked for the same dimension.
+    dimension. Where the block writes a single buffer, its index may be left out: `storage_align(block, axis, factor,
+    offset=8)`. The block keeps this as annotation `buffer_dim_align`, in place of what it asked for the same dimension.
 
     >>> import tscript
     >>> from tscript.script import tir as T
@@ -48,6 +54,16 @@ def storage_align(
     [[0, 0, 32, 8]]
     """
     target = s.block(block)  # pyright: ignore[reportArgumentType]
+    if factor is None:
+        if len(target.block.writes) != 1:
+            refuse(
+                f"{{0}} writes {len(target.block.writes)} buffers, so the index of one must be given",
+                target.block,
+                hint="storage_align(block, buffer_index, axis, factor, offset)",
+            )
+        if not isinstance(buffer_index, int):
+            raise TypeError(f"storage_align of `{buffer_index}` lacks a factor: give axis, factor and offset")
+        buffer_index, axis, factor = 0, buffer_index, axis
     index = index_of(target.block, buffer_index, "write")
     buffer = accessed(target.block, index, "write").buffer
     for name, value in (("axis", axis), ("factor", factor), ("offset", offset)):
@@ -70,7 +86,7 @@ def storage_align(
         entries.append(entry)
     changed = {**target.block.annotations, _KEY: [[IntImm("int32", n) for n in e] for e in entries]}
     s.state.replace(target, target.block.replace(annotations=changed))
-    s.record_as(buffer_index=index)
+    s.record_as(buffer_index=index, axis=axis, factor=factor)
 
 
 def _entries(block: Block) -> list[tuple[int, ...]]:
