@@ -140,22 +140,56 @@ def estimate_cost(
     >>> cost.flops, cost.parallelism, cost.lanes, cost.traffic["L1"]
     (524288, 1, 1, 65536)
     """
+    return CostEstimator(target, values, caches).cost(program)
+
+
+class CostEstimator:
+    """`estimate_cost` for many programs: functions that they share are looked at once."""
+
+    def __init__(
+        self,
+        target: Target | str | None = None,
+        values: Mapping[Var | str, int] | None = None,
+        caches: tuple[Cache, ...] | None = None,
+    ) -> None:
+        self.target = target
+        self.values = dict(values or {})
+        self.caches = caches
+        self._works: dict[PrimFunc, Work] = {}
+        self._costs: dict[tuple[PrimFunc, tuple[Cache, ...], bool], Cost] = {}
+
+    def cost(self, program: PrimFunc | IRModule) -> Cost:
+        """The estimate for a program; raises as `estimate_cost` does."""
+        functions = _functions(program)
+        sizes: dict[str, None] = {v.name: None for f in functions for v in _sizes(f)}
+        for key in self.values:
+            name = key if isinstance(key, str) else key.name
+            if name not in sizes:
+                raise ValueError(f"{name!r} is no size of the program; its sizes are {', '.join(sizes) or 'all known'}")
+        works = [self._work(f) for f in functions]
+        is_gpu = any(loop.thread for w in works for s in w.statements for loop in s.path)
+        chosen = self.caches if self.caches is not None else caches_of(self.target, is_gpu)
+        return _joined([self._cost(f, w, chosen, is_gpu) for f, w in zip(functions, works, strict=True)], chosen)
+
+    def _work(self, func: PrimFunc) -> Work:
+        found = self._works.get(func)
+        if found is None:
+            found = self._works[func] = _work(func, self.values)
+        return found
+
+    def _cost(self, func: PrimFunc, work: Work, caches: tuple[Cache, ...], is_gpu: bool) -> Cost:
+        found = self._costs.get((func, caches, is_gpu))
+        if found is None:
+            found = self._costs[func, caches, is_gpu] = _cost(work, caches, is_gpu)
+        return found
+
+
+def _functions(program: PrimFunc | IRModule) -> list[PrimFunc]:
     if isinstance(program, PrimFunc):
-        functions = [program]
-    elif isinstance(program, IRModule):  # pyright: ignore[reportUnnecessaryIsInstance]
-        functions = [f for f in program.functions.values() if isinstance(f, PrimFunc)]  # pyright: ignore[reportUnnecessaryIsInstance]
-    else:
-        raise TypeError(f"costs are estimated for a function or a module, not for {program!r}")
-    given = dict(values or {})
-    works = [_work(f, given) for f in functions]
-    sizes: dict[str, None] = {v.name: None for f in functions for v in _sizes(f)}
-    for key in given:
-        name = key if isinstance(key, str) else key.name
-        if name not in sizes:
-            raise ValueError(f"{name!r} is no size of the program; its sizes are {', '.join(sizes) or 'all known'}")
-    is_gpu = any(loop.thread for w in works for s in w.statements for loop in s.path)
-    chosen = caches if caches is not None else caches_of(target, is_gpu)
-    return _joined([_cost(w, chosen, is_gpu) for w in works], works, chosen)
+        return [program]
+    if isinstance(program, IRModule):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return [f for f in program.functions.values() if isinstance(f, PrimFunc)]  # pyright: ignore[reportUnnecessaryIsInstance]
+    raise TypeError(f"costs are estimated for a function or a module, not for {program!r}")
 
 
 def _sizes(func: PrimFunc) -> list[Var]:
@@ -296,7 +330,7 @@ def _loops(work: Work, prints: Footprints | None) -> tuple[LoopCost, ...]:
     return tuple(found)
 
 
-def _joined(costs: list[Cost], works: list[Work], caches: tuple[Cache, ...]) -> Cost:
+def _joined(costs: list[Cost], caches: tuple[Cache, ...]) -> Cost:
     """Several functions, each called once: sums, and the width of the one with most of the work."""
     if len(costs) == 1:
         return costs[0]
@@ -316,10 +350,11 @@ def _joined(costs: list[Cost], works: list[Work], caches: tuple[Cache, ...]) -> 
         total("flops"), total("math_calls"), total("opaque_calls"), total("iterations"), total("guards"),
         1 if heavy is None else costs[heavy].parallelism, 1 if heavy is None else costs[heavy].lanes,
         tuple(b for c in costs for b in c.buffers), tuple(p for c in costs for p in c.loops), caches,
-        {k: _number(v) for k, v in scopes.items()}, all(w.exact for w in works),
+        {k: _number(v) for k, v in scopes.items()}, all(c.exact for c in costs),
     )  # fmt: skip
 
 
 __all__ = [
-    "BufferCost", "CPU_CACHES", "Cache", "Cost", "GPU_CACHES", "LoopCost", "caches_of", "estimate_cost",
+    "BufferCost", "CPU_CACHES", "Cache", "Cost", "CostEstimator", "GPU_CACHES", "LoopCost", "caches_of",
+    "estimate_cost",
 ]  # fmt: skip

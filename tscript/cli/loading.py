@@ -38,7 +38,7 @@ def load_file(path: Path) -> dict[str, Program]:
         raise LoadError(f"{path}:{error.lineno}:{error.offset}: {error.msg}") from error
     if not any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in ast.walk(tree)):
         return _parse_printed(path, text)
-    namespace = vars(_execute(path))
+    namespace = vars(execute(path))
     return {name: value for name, value in namespace.items() if isinstance(value, (PrimFunc, IRModule))}
 
 
@@ -49,7 +49,8 @@ def _parse_printed(path: Path, text: str) -> dict[str, Program]:
     return {program.__name__ if isinstance(program, PrimFunc) else "Module": program}
 
 
-def _execute(path: Path) -> ModuleType:
+def execute(path: Path) -> ModuleType:
+    """The module that running a Python file makes. LoadError if it stops with an error."""
     # Decorators look their module up by name to find source text and globals, so it has to be listed.
     name = f"_tscript_program_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)

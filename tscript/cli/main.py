@@ -12,6 +12,7 @@ from tscript.cli.checking import run_check
 from tscript.cli.demo import run_demo
 from tscript.cli.doctor import run_doctor
 from tscript.cli.loading import LoadError, Program, load_file, pick
+from tscript.cli.tracing import Request, run_trace
 from tscript.support.errors import TScriptError
 from tscript.support.version import VERSION
 
@@ -31,6 +32,17 @@ def _arguments() -> argparse.ArgumentParser:
     check = commands.add_parser("check", help="look for accesses out of bounds, unwritten memory and races in a file")
     check.add_argument("program", metavar="FILE[:NAME]", help="as for show")
     check.add_argument("--strict", action="store_true", help="fail also for what cannot be shown to be right")
+    trace = commands.add_parser("trace", help="the steps of a saved schedule, with what each changes and costs")
+    trace.add_argument(
+        "file", metavar="FILE", type=Path, help="from Schedule.save, or a trace as JSON, or as Python (apply_trace)"
+    )
+    trace.add_argument("--workload", metavar="FILE[:NAME]", help="the program of a trace that does not bring its own")
+    trace.add_argument("--step", metavar="N", type=int, help="the whole program at step N, with its changes marked")
+    trace.add_argument("--costs", action="store_true", help="a table of what the program costs after each step")
+    trace.add_argument("--html", metavar="OUT", type=Path, help="write a page to go through the steps in a browser")
+    trace.add_argument(
+        "--target", metavar="T", help="what costs are estimated for; default: what the program looks like"
+    )
     commands.add_parser("doctor", help="what this machine and installation offer, and what is missing")
     return parser
 
@@ -53,6 +65,11 @@ def _programs(text: str) -> list[Program]:
     return list(programs.values())
 
 
+def _request(arguments: argparse.Namespace) -> Request:
+    workload = None if arguments.workload is None else _split_name(arguments.workload)
+    return Request(arguments.file, workload, arguments.step, arguments.costs, arguments.html, arguments.target)
+
+
 def run_show(program: str) -> int:
     """Print the programs of `FILE[:NAME]`, as `show` does for each."""
     for found in _programs(program):
@@ -70,6 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return run_show(arguments.program)
         if arguments.command == "check":
             return run_check(_programs(arguments.program), strict=arguments.strict)
+        if arguments.command == "trace":
+            return run_trace(_request(arguments))
         return run_doctor()
     except TScriptError as error:
         print(f"error: {error}", file=sys.stderr)

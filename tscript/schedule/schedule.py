@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tscript.ir.expr import GlobalVar, PrimExpr
 from tscript.ir.function import IRModule, PrimFunc
+from tscript.ir.json_io import LoadError
 from tscript.ir.stmt import Block, For
 from tscript.printer.changes import changes_text, show_changes
 from tscript.schedule.core import ScheduleCore
@@ -59,7 +61,10 @@ from tscript.schedule.primitives import unsafe_set_dtype as unsafe_set_dtype_
 from tscript.schedule.primitives import vectorize as vectorize_
 from tscript.schedule.primitives import write_at as write_at_
 from tscript.schedule.rv import RV, BlockRV, LoopRV
+from tscript.schedule.saved import read_file, saved_text
 from tscript.schedule.sref import StmtSRef
+from tscript.schedule.trace import Trace
+from tscript.support.errors import TScriptError
 
 _MASKS = {"none": 0, "all": 3}
 _LEVELS = ("detail", "fast", "none")
@@ -166,6 +171,46 @@ class Schedule(ScheduleCore):
     def can_decompose_padding(self, block: BlockRV, loop: LoopRV) -> bool:
         """Whether `decompose_padding` would be accepted; nothing is recorded."""
         return decompose_padding_.can_decompose_padding(self, block, loop)
+
+    # -- files ------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the program that the schedule began with, and its trace, to a file.
+
+        `load` reads it, and `python -m tscript trace` shows its steps. Raises ValueError for a schedule that records
+        nothing, TypeError for an annotation that has no text form, OSError where the file cannot be written.
+        """
+        if self.trace is None or self.trace.start is None:
+            raise ValueError("the schedule records no trace, so there is nothing to save")
+        Path(path).write_text(saved_text(self.trace.start().mod, self.trace, self.enable_check), encoding="utf-8")
+
+    @staticmethod
+    def load(path: str | Path, *, seed: int | None = None) -> Schedule:
+        """The schedule that `save` wrote: its steps are done again, with their decisions.
+
+        Raises OSError for a file that cannot be read, LoadError (a ValueError) for one that is damaged or something
+        else, ScheduleError for a step that is refused.
+
+        >>> import tempfile
+        >>> from tscript.testing.workloads import matmul
+        >>> sch = Schedule(matmul(8, 8, 8).func)
+        >>> sch.parallel(sch.get_loops("C")[0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     sch.save(f"{folder}/matmul.json")
+        ...     again = Schedule.load(f"{folder}/matmul.json")
+        >>> again.mod.script() == sch.mod.script()
+        True
+        """
+        saved = read_file(path)
+        sch = Schedule(saved.workload, seed=seed, enable_check=saved.checks)
+        try:
+            Trace.apply_json_to_schedule(saved.trace, sch)
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, TScriptError):
+                raise
+            done = 0 if sch.trace is None else len(sch.trace.insts)
+            raise LoadError(f"{path}: line {done + 1} of its trace: {error}") from error
+        return sch
 
     # -- going back -------------------------------------------------------------------------------
 

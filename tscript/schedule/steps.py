@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tscript.analysis.cost import Cache, Cost, Number, estimate_cost
+from tscript.analysis.cost import Cost, CostEstimator, Number
 from tscript.ir.expr import Var
 from tscript.ir.function import IRModule
 from tscript.schedule.instruction import Instruction
@@ -69,15 +69,9 @@ def costs_of(
     steps: Sequence[TraceStep], target: Target | str | None = None, values: Mapping[Var | str, int] | None = None
 ) -> list[Cost]:
     """The cost after each step, all with the caches that fit the last one."""
-    known: dict[IRModule, Cost] = {}
-    for step in steps:
-        if step.mod not in known:
-            known[step.mod] = estimate_cost(step.mod, target, values)
-    caches: tuple[Cache, ...] = known[steps[-1].mod].caches
-    return [
-        c if c.caches == caches else estimate_cost(s.mod, target, values, caches)
-        for s, c in ((s, known[s.mod]) for s in steps)
-    ]
+    caches = CostEstimator(target, values).cost(steps[-1].mod).caches
+    estimator = CostEstimator(target, values, caches)
+    return [estimator.cost(step.mod) for step in steps]
 
 
 # -- figures --------------------------------------------------------------------------------------

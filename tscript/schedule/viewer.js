@@ -131,7 +131,7 @@
 
   function bufferTable(data, step) {
     const table = make("table", "ts-costs ts-buffers");
-    const before = new Set(step ? data.buffers[data.steps[step - 1].buffers].map((r) => r.join("\n")) : []);
+    const before = new Set(step ? data.buffers[data.steps[step - 1].buffers] : []);
     table.append(make("caption", "", "Memory of each buffer"));
     const head = make("tr");
     for (const name of data.columns) {
@@ -142,9 +142,9 @@
     table.append(make("thead"));
     table.tHead.append(head);
     const body = make("tbody");
-    for (const values of data.buffers[data.steps[step].buffers]) {
-      const row = make("tr", step && !before.has(values.join("\n")) ? "is-changed" : "");
-      values.forEach((v, k) => {
+    for (const number of data.buffers[data.steps[step].buffers]) {
+      const row = make("tr", step && !before.has(number) ? "is-changed" : "");
+      data.rows[number].forEach((v, k) => {
         const cell = make(k ? "td" : "th", "", v);
         if (!k) cell.scope = "row";
         row.append(cell);
@@ -237,7 +237,8 @@
       body.className = "ts-body is-" + kind;
       programsShown(kind, edits);
       costs.replaceChildren();
-      if (data.metrics.length) costs.append(costTable(data, now), bufferTable(data, now));
+      if (data.metrics.length) costs.append(costTable(data, now));
+      if (data.rows.length) costs.append(bufferTable(data, now));
     }
 
     function programsShown(kind, edits) {

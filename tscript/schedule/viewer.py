@@ -11,7 +11,7 @@ import html as _html
 import json
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 from tscript.analysis.cost import Cost
 from tscript.printer.changes import line_edits
@@ -34,6 +34,10 @@ _HINT = (
 )
 
 
+LIMIT: Final = 1_000_000
+"""Bytes that markup for a notebook stays below."""
+
+
 @functools.cache
 def _file(name: str) -> str:
     return (files("tscript.schedule") / name).read_text(encoding="utf-8")
@@ -48,9 +52,18 @@ def style_sheet() -> str:
 def viewer(steps: Sequence[TraceStep], costs: Sequence[Cost], trace_text: str) -> str:
     """Markup to put into a page: the viewer, and for where scripts do not run, the text of the trace.
 
-    Several of them in one page do not know of each other.
+    Several of them in one page do not know of each other. What would be too large for a notebook leaves out the table
+    of buffers; if that is not enough, all but the text.
     """
-    data = json.dumps(_data(steps, costs), ensure_ascii=False, separators=(",", ":"))
+    for with_buffers in (True, False):
+        made = _viewer(steps, costs, trace_text, with_buffers)
+        if len(made.encode()) < LIMIT:
+            return made
+    return markup(f"# The programs of these {len(steps) - 1} steps are too large for a page.\n{trace_text}")
+
+
+def _viewer(steps: Sequence[TraceStep], costs: Sequence[Cost], trace_text: str, with_buffers: bool) -> str:
+    data = json.dumps(_data(steps, costs, with_buffers), ensure_ascii=False, separators=(",", ":"))
     # Within a script element, only what looks like its end, or like a comment, means anything.
     safe = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return (
@@ -71,7 +84,7 @@ def page(body: str, title: str) -> str:
     )
 
 
-def _data(steps: Sequence[TraceStep], costs: Sequence[Cost]) -> dict[str, Any]:
+def _data(steps: Sequence[TraceStep], costs: Sequence[Cost], with_buffers: bool) -> dict[str, Any]:
     lines: dict[str, int] = {}
     edits: list[list[Any]] = []
     before: list[str] = []
@@ -85,7 +98,8 @@ def _data(steps: Sequence[TraceStep], costs: Sequence[Cost]) -> dict[str, Any]:
     names, table = figures(costs)
     caches = [c.name for c in costs[-1].caches]
     tables: dict[str, int] = {}
-    buffers: dict[str, int] = {}
+    rows: dict[tuple[str, ...], int] = {}
+    buffers: dict[tuple[int, ...], int] = {}
     shown: list[dict[str, Any]] = []
     for step, row, cost in zip(steps, table, costs, strict=True):
         record: dict[str, Any] = {
@@ -93,7 +107,7 @@ def _data(steps: Sequence[TraceStep], costs: Sequence[Cost]) -> dict[str, Any]:
             "calls": list(step.calls) or ["# the program at the start"],
             "main": max(step.main, 0),
             "cost": tables.setdefault(json.dumps(row), len(tables)),
-            "buffers": buffers.setdefault(json.dumps(buffer_rows(cost)), len(buffers)),
+            "buffers": buffers.setdefault(_numbers(buffer_rows(cost) if with_buffers else [], rows), len(buffers)),
         }
         if step.refusal:
             record["note"] = f"The replay stopped here: {step.refusal}"
@@ -106,8 +120,14 @@ def _data(steps: Sequence[TraceStep], costs: Sequence[Cost]) -> dict[str, Any]:
         "metrics": [f"through {n}" if n in caches else n for n in names],
         "costs": [json.loads(t) for t in tables],
         "columns": buffer_columns(costs[-1]),
-        "buffers": [json.loads(t) for t in buffers],
+        "rows": list(rows),
+        "buffers": list(buffers),
     }
+
+
+def _numbers(table: Sequence[Sequence[str]], rows: dict[tuple[str, ...], int]) -> tuple[int, ...]:
+    """The numbers of rows, all of which are kept once."""
+    return tuple(rows.setdefault(tuple(row), len(rows)) for row in table)
 
 
 def _numbered(new: Sequence[str], lines: dict[str, int]) -> list[int]:
@@ -119,4 +139,4 @@ def _numbered(new: Sequence[str], lines: dict[str, int]) -> list[int]:
     return found
 
 
-__all__ = ["page", "style_sheet", "viewer"]
+__all__ = ["LIMIT", "page", "style_sheet", "viewer"]
