@@ -14,14 +14,22 @@ from tscript.meta_schedule import (
     search_strategy,
     space_generator,
     task_scheduler,
+    tir_integration,
 )
 from tscript.meta_schedule.component import derived_object
+from tscript.meta_schedule.profiler import Profiler
+from tscript.meta_schedule.tir_integration import compile_tir, tune_tir
+from tscript.meta_schedule.tune import tune_tasks
+from tscript.meta_schedule.tune_config import TuneConfig
 from tscript.meta_schedule.tune_context import TuneContext
 
 __all__ = [
+    "Profiler",
+    "TuneConfig",
     "TuneContext",
     "arg_info",
     "builder",
+    "compile_tir",
     "cost_model",
     "database",
     "derived_object",
@@ -34,4 +42,7 @@ __all__ = [
     "search_strategy",
     "space_generator",
     "task_scheduler",
+    "tir_integration",
+    "tune_tasks",
+    "tune_tir",
 ]

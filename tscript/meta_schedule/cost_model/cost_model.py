@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 from tscript.meta_schedule.component import Component
 from tscript.meta_schedule.runner.runner import RunnerResult
 from tscript.meta_schedule.tune_context import TuneContext
+from tscript.schedule.schedule import Schedule
+
+Extraction = Callable[[Schedule], tuple[Hashable, NDArray[np.float64]]]
 
 
 class CostModel(Component, role="cost model"):
@@ -27,6 +31,18 @@ class CostModel(Component, role="cost model"):
     @abstractmethod
     def update(self, context: TuneContext, candidates: list[Any], results: list[RunnerResult]) -> None:
         """Learn from measured candidates."""
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether scores say something; a search wastes no generations on a model that only guesses."""
+        return True
+
+    def extraction(self, context: TuneContext) -> Extraction | None:
+        """What to find out about a schedule as soon as it is made, in the process that made it: a function that gives
+        the key in `MeasureCandidate.features` and the features. None where nothing is needed.
+        """
+        del context
+        return None
 
     @abstractmethod
     def predict(self, context: TuneContext, candidates: list[Any]) -> NDArray[np.float64]:
