@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from tscript.analysis.checkers.out_of_bounds import find_out_of_bounds
 from tscript.analysis.checkers.proofs import Proofs
+from tscript.analysis.checkers.races import find_races
 from tscript.analysis.checkers.report import Finding, Report
 from tscript.analysis.checkers.sites import Survey
 from tscript.analysis.checkers.survey import survey
@@ -20,14 +21,15 @@ Check = Callable[[PrimFunc, Survey, Proofs], list[Finding]]
 _CHECKS: dict[str, Check] = {
     "out-of-bounds": find_out_of_bounds,
     "uninitialized": find_uninitialized,
+    "race": find_races,
 }
 
 
 def check(program: PrimFunc | IRModule, *, kinds: tuple[str, ...] | None = None) -> Report:
-    """What is wrong with a program, or may be: accesses out of bounds, reads of unwritten memory.
+    """What is wrong with a program, or may be: accesses out of bounds, reads of unwritten memory, races.
 
     `program` is a function or a module (`sch.mod`, a class under `@I.ir_module`), with blocks or as plain loops,
-    scheduled or not. `kinds` picks checks out of "out-of-bounds" and "uninitialized"; both without it.
+    scheduled or not. `kinds` picks checks out of "out-of-bounds", "uninitialized" and "race"; all of them without it.
     Arrays that callers pass count as written. Sizes in shapes of parameters may be any positive number; what the
     program asserts or assumes is taken to hold. Nothing is run. Raises TypeError for anything else, ValueError for
     another kind.

@@ -49,11 +49,11 @@ class Loop(Scope):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binding(Scope):
-    """`var` is `value`; `dom` is the domain of an axis."""
+    """`var` is `value`. `is_reduce`: it is the reduce axis of a block with an init."""
 
     var: Var
     value: PrimExpr
-    dom: Range | None = None
+    is_reduce: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
