@@ -99,6 +99,7 @@ class KernelEmitter(FunctionEmitter):
         inner._is_inside = True
         inner._ranges = self._ranges
         inner.b.fast_math, inner.b.contracts = self.b.fast_math, self.b.contracts
+        inner.b.features, inner.b.attributes = self.b.features, self.b.attributes
         self._capture(s, captured, inner)
         first = captured.add("i64", start)
         if self.abi.name in module.recursive:

@@ -291,8 +291,8 @@ entry:
   %me = ptrtoint ptr %argument to i64
   br label %look
 look:
-  %done = phi i64 [ 0, %entry ], [ %done, %spin.end ], [ %g, %left ], [ %done, %slept ]
-  %turns = phi i64 [ 0, %entry ], [ %turns.next, %spin.end ], [ 0, %left ], [ 0, %slept ]
+  %done = phi i64 [ 0, %entry ], [ %done, %pause ], [ %g, %left ], [ %done, %slept ]
+  %turns = phi i64 [ 0, %entry ], [ %turns.next, %pause ], [ 0, %left ], [ 0, %slept ]
   %g = load atomic i64, ptr @generation acquire, align 128
   %bit = and i64 %g, 1
   %is.open = icmp ne i64 %bit, 0
@@ -320,13 +320,6 @@ spin:
   br i1 %patient, label %pause, label %tired
 pause:
   {pause}
-  %few = and i64 %turns, 127
-  %is.long = icmp eq i64 %few, 127
-  br i1 %is.long, label %yield, label %spin.end
-yield:
-  %y = call i32 @sched_yield()
-  br label %spin.end
-spin.end:
   br label %look
 tired:
   %l = call i32 @pthread_mutex_lock(ptr @mutex)
