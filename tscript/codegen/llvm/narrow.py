@@ -18,20 +18,23 @@ def to_bits(b: Builder, dtype: DataType, value: str) -> str:
     if known is not None and known[0] is dtype:
         return known[1]
     element, lanes = dtype.element, dtype.lanes
-    name = f"round.{element!s}.x{lanes}"
+    name = f"round.{element!s}.x{lanes}{b.helper_suffix}"
     result = int_vector(element.bits, lanes)
     if name not in b.module.helpers:
-        b.module.helpers[name] = _to_bits_body(element, lanes, name)
+        body = _to_bits_by_hardware if _has_hardware(b, element) else _to_bits_body
+        b.module.helpers[name] = _definition(result, name, float_vector(lanes), *body(element, lanes), b.attributes)
     return b.let(f"call {result} @{name}({float_vector(lanes)} {value})")
 
 
 def from_bits(b: Builder, dtype: DataType, bits: str) -> str:
     """The float32 that the bits of a `dtype` stand for."""
     element, lanes = dtype.element, dtype.lanes
-    name = f"widen.{element!s}.x{lanes}"
+    name = f"widen.{element!s}.x{lanes}{b.helper_suffix}"
+    given, result = int_vector(element.bits, lanes), float_vector(lanes)
     if name not in b.module.helpers:
-        b.module.helpers[name] = _from_bits_body(element, lanes, name)
-    value = b.let(f"call {float_vector(lanes)} @{name}({int_vector(element.bits, lanes)} {bits})")
+        body = _from_bits_by_hardware if _has_hardware(b, element) else _from_bits_body
+        b.module.helpers[name] = _definition(result, name, given, *body(element, lanes), b.attributes)
+    value = b.let(f"call {result} @{name}({given} {bits})")
     b.bits_of[value] = (dtype, bits)
     return value
 
@@ -98,9 +101,36 @@ def _layout(element: DataType) -> tuple[int, int, int, int]:
     return exponent, mantissa, 23 - mantissa, 127 - own_bias
 
 
-def _to_bits_body(element: DataType, lanes: int, name: str) -> str:
+def _has_hardware(b: Builder, element: DataType) -> bool:
+    return element == "float16" and "f16c" in b.features
+
+
+def _to_bits_by_hardware(element: DataType, lanes: int) -> tuple[list[str], str]:
+    f = _Lines(lanes)
+    half = "half" if lanes == 1 else f"<{lanes} x half>"
+    return f.lines, f.cast("bitcast", f.cast("fptrunc", "%x", f.f32, half), half, int_vector(16, lanes))
+
+
+def _from_bits_by_hardware(element: DataType, lanes: int) -> tuple[list[str], str]:
+    f = _Lines(lanes)
+    half = "half" if lanes == 1 else f"<{lanes} x half>"
+    return f.lines, f.cast("fpext", f.cast("bitcast", "%x", int_vector(16, lanes), half), half, f.f32)
+
+
+def _to_bfloat16(f: _Lines) -> str:
+    # The upper half, and one more where the lower half is above ½, or just that and the upper one odd.
+    bits = f.cast("bitcast", "%x", f.f32, f.i32)
+    upper = f.op("lshr", bits, 16)
+    rounded = f.op("lshr", f.op("add", f.op("add", bits, 0x7FFF), f.op("and", upper, 1)), 16)
+    is_nan = f.let(f"fcmp uno {f.f32} %x, %x")
+    return f.cast("trunc", f.select(is_nan, f.op("or", upper, 0x40), rounded), f.i32, int_vector(16, f.lanes))
+
+
+def _to_bits_body(element: DataType, lanes: int) -> tuple[list[str], str]:
     exponent, mantissa, s, bias = _layout(element)
     f = _Lines(lanes)
+    if not bias:
+        return f.lines, _to_bfloat16(f)
     has_inf = element != "float8_e4m3fn"
     inf = ((1 << exponent) - 1) << mantissa
     bits = f.cast("bitcast", "%x", f.f32, f.i32)
@@ -112,55 +142,52 @@ def _to_bits_body(element: DataType, lanes: int, name: str) -> str:
     top = inf if has_inf else 0x7F
     over = f.op("icmp ugt", normal, top)
     result = f.select(over, f.c(top), normal)
-    if bias:
-        # Adding a number whose last bit is worth the smallest subnormal rounds to a multiple of that.
-        anchor = 2.0 ** (24 - (127 - bias) - mantissa)
-        absolute = f.cast("bitcast", magnitude, f.i32, f.f32)
-        anchored = f.let(f"fadd {f.f32} {absolute}, {float_const(anchor, 32, lanes)}")
-        steps = f.op("sub", f.cast("bitcast", anchored, f.f32, f.i32), _float_bits(anchor))
-        small = f.op("icmp ult", magnitude, (bias + 1) << 23)
-        result = f.select(small, steps, result)
+    # Adding a number whose last bit is worth the smallest subnormal rounds to a multiple of that.
+    anchor = 2.0 ** (24 - (127 - bias) - mantissa)
+    absolute = f.cast("bitcast", magnitude, f.i32, f.f32)
+    anchored = f.let(f"fadd {f.f32} {absolute}, {float_const(anchor, 32, lanes)}")
+    steps = f.op("sub", f.cast("bitcast", anchored, f.f32, f.i32), _float_bits(anchor))
+    small = f.op("icmp ult", magnitude, (bias + 1) << 23)
+    result = f.select(small, steps, result)
     payload = f.op("and", f.op("lshr", magnitude, s), (1 << mantissa) - 1)
     nan = f.op("or", payload, inf | (1 << (mantissa - 1))) if has_inf else f.c(0x7F)
     is_nan = f.op("icmp ugt", magnitude, 0x7F800000)
     result = f.op("or", f.select(is_nan, nan, result), sign)
     out_type = int_vector(element.bits, lanes)
-    out = f.cast("trunc", result, f.i32, out_type)
-    return _definition(out_type, name, f.f32, f.lines, out)
+    return f.lines, f.cast("trunc", result, f.i32, out_type)
 
 
-def _from_bits_body(element: DataType, lanes: int, name: str) -> str:
+def _from_bits_body(element: DataType, lanes: int) -> tuple[list[str], str]:
     exponent, mantissa, s, bias = _layout(element)
     f = _Lines(lanes)
     in_type = int_vector(element.bits, lanes)
     wide = f.cast("zext", "%x", in_type, f.i32)
+    if not bias:
+        return f.lines, f.cast("bitcast", f.op("shl", wide, s), f.i32, f.f32)
     sign = f.op("shl", f.op("and", wide, 1 << (element.bits - 1)), 32 - element.bits)
     magnitude = f.op("and", wide, (1 << (element.bits - 1)) - 1)
     shifted = f.op("shl", magnitude, s)
-    if bias:
-        normal = f.op("add", shifted, bias << 23)
-        unit = 2.0 ** (1 - (127 - bias) - mantissa)
-        as_float = f.cast("uitofp", magnitude, f.i32, f.f32)
-        scaled = f.let(f"fmul {f.f32} {as_float}, {float_const(unit, 32, lanes)}")
-        small = f.op("icmp ult", magnitude, 1 << mantissa)
-        result = f.select(small, f.cast("bitcast", scaled, f.f32, f.i32), normal)
-        inf = ((1 << exponent) - 1) << mantissa
-        if element == "float8_e4m3fn":
-            special = f.op("icmp eq", magnitude, 0x7F)
-            result = f.select(special, f.c(0x7FC00000), result)
-        else:
-            special = f.op("icmp uge", magnitude, inf)
-            result = f.select(special, f.op("or", shifted, 0x7F800000), result)
+    normal = f.op("add", shifted, bias << 23)
+    unit = 2.0 ** (1 - (127 - bias) - mantissa)
+    as_float = f.cast("uitofp", magnitude, f.i32, f.f32)
+    scaled = f.let(f"fmul {f.f32} {as_float}, {float_const(unit, 32, lanes)}")
+    small = f.op("icmp ult", magnitude, 1 << mantissa)
+    result = f.select(small, f.cast("bitcast", scaled, f.f32, f.i32), normal)
+    inf = ((1 << exponent) - 1) << mantissa
+    if element == "float8_e4m3fn":
+        special = f.op("icmp eq", magnitude, 0x7F)
+        result = f.select(special, f.c(0x7FC00000), result)
     else:
-        result = shifted
-    out = f.cast("bitcast", f.op("or", result, sign), f.i32, f.f32)
-    return _definition(f.f32, name, in_type, f.lines, out)
+        special = f.op("icmp uge", magnitude, inf)
+        result = f.select(special, f.op("or", shifted, 0x7F800000), result)
+    return f.lines, f.cast("bitcast", f.op("or", result, sign), f.i32, f.f32)
 
 
-def _definition(result: str, name: str, argument: str, lines: list[str], value: str) -> str:
+def _definition(result: str, name: str, argument: str, lines: list[str], value: str, attributes: str) -> str:
     body = "\n".join(lines)
     return (
-        f"define internal {result} @{name}({argument} %x) alwaysinline nounwind {{\n{body}\n  ret {result} {value}\n}}"
+        f"define internal {result} @{name}({argument} %x) alwaysinline nounwind{attributes} {{\n{body}\n"
+        f"  ret {result} {value}\n}}"
     )
 
 
