@@ -34,6 +34,8 @@ import tscript
 
 BUDGET: Final = 0.15e-6
 """Seconds for a call with three arrays."""
+START_BUDGET: Final = 1e-6
+"""Seconds to start and join the threads of a parallel loop, while they spin."""
 
 
 def _of_arrays(count: int) -> str:
@@ -59,6 +61,13 @@ def k(A: T.Buffer((4,), "float32"), x: T.int32, y: T.float32):
     T.func_attr({"global_symbol": "k"})
     A[0] = T.Cast("float32", x) * y
 """
+_PARALLEL: Final = """
+@T.prim_func
+def k(A: T.Buffer((64,), "float32")):
+    T.func_attr({"global_symbol": "k"})
+    for i in T.parallel(2):
+        A[i * 32] = T.float32(1)
+"""
 _NOTHING: Final = """
 @T.prim_func
 def k():
@@ -79,12 +88,19 @@ class Case:
     ufunc: Callable[..., object] | None = None
     python: str = ""
 
+    @property
+    def length(self) -> int:
+        """Elements of each array."""
+        return 64 if self.source is _PARALLEL else 4
+
 
 def _numba_source(arrays: int) -> str:
     names = [f"a{i}" for i in range(arrays)]
     total = " + ".join(f"{n}[0]" for n in names[:-1]) or "0"
     return f"def k({', '.join(names)}):\n    {names[-1]}[0] = {total}\n"
 
+
+_PRANGE: Final = "def k(a):\n    for i in prange(2):\n        a[i * 32] = 1\n"
 
 CASES: Final = (
     Case("none", "no argument", _NOTHING, 0, (), None, "def k():\n    pass\n"),
@@ -93,6 +109,7 @@ CASES: Final = (
     Case("arrays8", "8 arrays", _of_arrays(8), 8, (), None, _numba_source(8)),
     Case("symbolic3", "3 arrays of one symbolic size", _SYMBOLIC, 3, (), np.add, _numba_source(3)),
     Case("scalars", "1 array, an int and a float", _SCALARS, 1, (3, 2.5), None, "def k(a, x, y):\n    a[0] = x * y\n"),
+    Case("parallel", "1 array, a parallel loop of 2 iterations", _PARALLEL, 1, (), None, _PRANGE),
 )  # fmt: skip
 COLUMNS: Final = {
     "numpy": "ours, NumPy arrays", "own": "ours, nd arrays", "ufunc": "NumPy's function", "numba": "numba",
@@ -115,7 +132,7 @@ def timed(f, args, number):
 calls = []
 for case in request["cases"]:
     f = tvm.compile(tvm.script.from_source(case["source"]), target="llvm")["k"]
-    arrays = [np.ones(4, "float32") for _ in range(case["arrays"])]
+    arrays = [np.ones(case["length"], "float32") for _ in range(case["arrays"])]
     for key, kind in (("peer_numpy", lambda a: a), ("peer_own", tvm.runtime.tensor)):
         calls.append((case["key"], key, f, [*map(kind, arrays), *case["scalars"]]))
 print(json.dumps(tvm.__version__), flush=True)
@@ -138,7 +155,14 @@ class Peer:
             cwd=self._folder.name,
         )  # fmt: skip
         cases = [
-            {"key": c.key, "source": _later_spelling(c.source), "arrays": c.arrays, "scalars": c.scalars} for c in CASES
+            {
+                "key": c.key,
+                "source": _later_spelling(c.source),
+                "arrays": c.arrays,
+                "length": c.length,
+                "scalars": c.scalars,
+            }
+            for c in CASES
         ]
         try:
             self.version: str = self._ask(json.dumps({"cases": cases}))
@@ -203,15 +227,16 @@ def _ours() -> dict[tuple[str, str], tuple[Callable[..., object], list[Any]]]:
     jit: Any = importlib.import_module("numba").njit if importlib.util.find_spec("numba") else None
     for case in CASES:
         f = tscript.build(tscript.script.from_source(case.source), target="llvm")["k"]
-        arrays = [np.ones(4, "float32") for _ in range(case.arrays)]
+        arrays = [np.ones(case.length, "float32") for _ in range(case.arrays)]
         calls[case.key, "numpy"] = f, [*arrays, *case.scalars]
         calls[case.key, "own"] = f, [*map(tscript.nd.array, arrays), *case.scalars]
         if case.ufunc is not None:
             calls[case.key, "ufunc"] = case.ufunc, [*arrays, *case.scalars]
         if jit is not None:
-            space: dict[str, Any] = {}
+            space: dict[str, Any] = {"prange": importlib.import_module("numba").prange}
             exec(case.python, space)
-            calls[case.key, "numba"] = jit(nogil=True)(space["k"]), [*arrays, *case.scalars]
+            compiled = jit(nogil=True, parallel="prange" in case.python)(space["k"])
+            calls[case.key, "numba"] = compiled, [*arrays, *case.scalars]
     return calls
 
 
@@ -242,6 +267,10 @@ def render(figures: Mapping[tuple[str, str], float]) -> str:
     worst = max(s for (case, c), s in figures.items() if case == "arrays3" and c in ("numpy", "own"))
     state = "within" if worst <= BUDGET else "over"
     lines += ["", f"µs a call. Three arrays: {1e6 * worst:.3f}, {state} the budget of {1e6 * BUDGET:.2f}."]
+    if ("parallel", "numpy") in figures:
+        start = figures["parallel", "numpy"] - figures["arrays1", "numpy"]
+        state = "within" if start <= START_BUDGET else "over"
+        lines.append(f"Threads start and join in {1e6 * start:.3f}, {state} the budget of {1e6 * START_BUDGET:.2f}.")
     return "\n".join(lines)
 
 

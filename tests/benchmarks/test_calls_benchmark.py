@@ -49,6 +49,8 @@ def test_the_table_says_whether_the_budget_is_kept(bench):
     assert "| 3 arrays | 0.100 | 0.200 |" in text and "| 1 array | 0.090 | – |" in text
     assert "0.200, over the budget of 0.15" in text
     assert "within" in bench.render({("arrays3", "own"): 0.1e-6})
+    figures = {("arrays3", "own"): 0.1e-6, ("arrays1", "numpy"): 0.1e-6, ("parallel", "numpy"): 1.3e-6}
+    assert "start and join in 1.200, over the budget of 1.00" in bench.render(figures)
 
 
 STAND_IN = """#!{python}

@@ -73,6 +73,7 @@ def pool_text() -> str:
     numbers = [int(getattr(signal, name)) for name in _OWN_SIGNALS if hasattr(signal, name)]
     own = "\n".join(f"  %d{n} = call i32 @sigdelset(ptr %blocked, i32 {n})" for n in numbers)
     text = _STATE + _WORK + _RUN + _WORKER + _SPAWN + _RESET
+    text += _SPREAD if sys.platform == "linux" and sys.byteorder == "little" else _NO_SPREAD
     for name, value in {
         "{run}": RUN_SYMBOL,
         "{reset}": RESET_SYMBOL,
@@ -289,6 +290,7 @@ _WORKER: Final = """
 define internal ptr @worker(ptr %argument) nounwind {
 entry:
   %me = ptrtoint ptr %argument to i64
+  call void @spread(i64 %me)
   br label %look
 look:
   %done = phi i64 [ 0, %entry ], [ %done, %pause ], [ %g, %left ], [ %done, %slept ]
@@ -350,6 +352,7 @@ entry:
   %before = alloca [128 x i8], align 16
   %attributes = alloca [128 x i8], align 16
   %id = alloca i64, align 16
+  call void @note_home()
   %f = call i32 @sigfillset(ptr %blocked)
 {own signals}
   %m = call i32 @pthread_sigmask(i32 {set mask}, ptr %blocked, ptr %before)
@@ -374,6 +377,69 @@ made:
 done:
   %c = call i32 @pthread_attr_destroy(ptr %attributes)
   %r = call i32 @pthread_sigmask(i32 {set mask}, ptr %before, ptr null)
+  ret void
+}
+"""
+
+# A new thread starts on the core of the one that made it, and on a busy machine the system may leave it there, where
+# the two take turns. So each goes to a core of its own at first: the one after those of the threads before it. It may
+# be moved from there, since other programs count their cores in the same way.
+_SPREAD: Final = """
+@home = internal global i32 0
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+
+define internal void @note_home() nounwind {
+  %cpu = call i32 @sched_getcpu()
+  %known = icmp sge i32 %cpu, 0
+  %home = select i1 %known, i32 %cpu, i32 0
+  store i32 %home, ptr @home
+  ret void
+}
+
+define internal void @spread(i64 %me) nounwind {
+entry:
+  %all = alloca i1024, align 16
+  %one = alloca i1024, align 16
+  store i1024 0, ptr %all
+  %got = call i32 @sched_getaffinity(i32 0, i64 128, ptr %all)
+  %fine = icmp sge i32 %got, 0
+  %mask = load i1024, ptr %all
+  %some = icmp ne i1024 %mask, 0
+  %go = and i1 %fine, %some
+  br i1 %go, label %next, label %done
+next:
+  %from = load i32, ptr @home
+  br label %step
+step:
+  %cpu = phi i32 [ %from, %next ], [ %after, %step ], [ %after, %allowed ]
+  %left = phi i64 [ %me, %next ], [ %left, %step ], [ %less, %allowed ]
+  %up = add i32 %cpu, 1
+  %after = and i32 %up, 1023
+  %wide = zext i32 %after to i1024
+  %shifted = lshr i1024 %mask, %wide
+  %bit = trunc i1024 %shifted to i1
+  br i1 %bit, label %allowed, label %step
+allowed:
+  %less = sub i64 %left, 1
+  %there = icmp eq i64 %less, 0
+  br i1 %there, label %move, label %step
+move:
+  %only = shl i1024 1, %wide
+  store i1024 %only, ptr %one
+  %s = call i32 @sched_setaffinity(i32 0, i64 128, ptr %one)
+  %t = call i32 @sched_setaffinity(i32 0, i64 128, ptr %all)
+  br label %done
+done:
+  ret void
+}
+"""
+_NO_SPREAD: Final = """
+define internal void @note_home() nounwind {
+  ret void
+}
+define internal void @spread(i64 %me) nounwind {
   ret void
 }
 """
