@@ -132,13 +132,32 @@ def _ranked(columns: Sequence[Sequence[Numbers]]) -> list[Numbers]:
             joined.append(whole)
     total = sum(len(c[0]) for c in columns)
     rank: Numbers = np.zeros(total, np.int64)
+    size = 1
     for column in joined:
-        values, inverse = np.unique(column, return_inverse=True)
-        rank = rank * len(values) + inverse
-        if rank.size and int(rank.max()) > 1 << 40:
+        low = int(column.min())
+        span = int(column.max()) - low + 1
+        if span > 1 << 30:
+            column = np.unique(column, return_inverse=True)[1]
+            low, span = 0, int(column.max()) + 1
+        if size > 1 << 62 - span.bit_length():
             rank = np.unique(rank, return_inverse=True)[1]
+            size = int(rank.max()) + 1
+        rank = rank * span + (column - low)
+        size *= span
     ends = np.cumsum([len(c[0]) for c in columns])[:-1]
     return list(np.split(rank, ends))
+
+
+def numbered(values: Numbers) -> tuple[Numbers, int]:
+    """A small number for each different value, and how many numbers there are; in no order."""
+    if values.size == 0:
+        return values, 0
+    low = int(values.min())
+    span = int(values.max()) - low + 1
+    if span <= 4 * values.size + 1024:
+        return values - low, span
+    places = np.unique(values, return_inverse=True)[1]
+    return places, int(places.max()) + 1
 
 
 @dataclass(slots=True)

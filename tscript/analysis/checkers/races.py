@@ -8,7 +8,7 @@ block are kept apart by barriers; memory that exists once for each iteration is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -48,12 +48,17 @@ def find_races(func: PrimFunc, found: Survey, proofs: Proofs) -> list[Finding]:
             by_data.setdefault(site.memory.data, []).append(site)
     for group in _groups(found):
         for data, sites in by_data.items():
-            inside = [s for s in sites if _is_inside(s, group) and not _is_thread_reduction(s, group)]
+            inside = [s for s in sites if _is_inside(s, group)]
+            sums = {s: axis for s in inside if (axis := _thread_reduction(s, group)) is not None}
+            inside = [s for s in inside if s not in sums or not sums[s].has_init]
             if not any(s.role == WRITE for s in inside) or data in found.escaped:
                 continue
             if _is_private(group, inside, found, data, has_blocks):
                 continue
             finding = _conflict(func, group, inside, found, proofs)
+            if finding is not None and any(s in sums for s in inside):
+                # Without its init at hand, such a reduction may be part of one that is combined elsewhere.
+                finding = replace(finding, status=POSSIBLE)
             if finding is not None:
                 findings.append(finding)
     return findings
@@ -79,17 +84,17 @@ def _is_inside(site: Site, group: Group) -> bool:
     return group.loops[0] in site.scopes()
 
 
-def _is_thread_reduction(site: Site, group: Group) -> bool:
-    """Whether a reduction with an init runs over threads: lowering combines what each of them has."""
+def _thread_reduction(site: Site, group: Group) -> Binding | None:
+    """The axis of a block that reduces over the threads of `group`, which is for lowering to combine."""
     if group.kind != "threadIdx":
-        return False
+        return None
     names: dict[Var, object] = {loop.var: None for loop in group.loops}
     for scope in site.scopes():
         if isinstance(scope, Binding) and mentions(scope.value, names):
-            if scope.is_reduce:
-                return True
+            if scope.reduces:
+                return scope
             names[scope.var] = None
-    return False
+    return None
 
 
 def _is_private(group: Group, sites: Sequence[Site], found: Survey, data: Var, has_blocks: bool) -> bool:

@@ -49,11 +49,12 @@ class Loop(Scope):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binding(Scope):
-    """`var` is `value`. `is_reduce`: it is the reduce axis of a block with an init."""
+    """`var` is `value`. `reduces`: it is the reduce axis of a block; `has_init`: that block has an init."""
 
     var: Var
     value: PrimExpr
-    is_reduce: bool = False
+    reduces: bool = False
+    has_init: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

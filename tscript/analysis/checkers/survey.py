@@ -324,8 +324,8 @@ class _Walk(Visitor):
             self.scope = Guard(self.scope, node.predicate)
         bound = self.scope
         for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
-            sums = block.init is not None and axis.iter_type == IterVar.CommReduce
-            bound = Binding(bound, axis.var, make.cast(value, axis.var.dtype), sums)
+            reduces = axis.iter_type == IterVar.CommReduce
+            bound = Binding(bound, axis.var, make.cast(value, axis.var.dtype), reduces, block.init is not None)
         if block.span is not None:
             self.spans.append(block.span)
         self._domains(block, node)

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from tscript.analysis.checkers.moments import Trace, scopes_below, traces_of
+from tscript.analysis.checkers.moments import Trace, numbered, scopes_below, traces_of
 from tscript.analysis.checkers.out_of_bounds import assignments, statement_text, witness_of
 from tscript.analysis.checkers.proofs import Proofs
 from tscript.analysis.checkers.report import POSSIBLE, PROVEN, Finding
@@ -182,16 +182,18 @@ def _unwritten(
 ) -> list[tuple[Site, Finding]]:
     writes = [t for t in traces if t.site.role == WRITE]
     reads = [t for t in traces if t.site.role == READ]
-    cells = np.unique(np.concatenate([t.cells for t in traces]))
-    certain = np.full(len(cells), _NEVER)
-    maybe = np.full(len(cells), _NEVER)
+    places, count = numbered(np.concatenate([t.cells for t in traces]))
+    ends = np.cumsum([len(t.cells) for t in traces])[:-1]
+    where_of = {t.site: part for t, part in zip(traces, np.split(places, ends), strict=True)}
+    certain = np.full(count, _NEVER)
+    maybe = np.full(count, _NEVER)
     for t in writes:
-        where = np.searchsorted(cells, t.cells)
+        where = where_of[t.site]
         np.minimum.at(maybe, where, t.moments)
         np.minimum.at(certain, where[t.points.sure], t.moments[t.points.sure])
     found: list[tuple[Site, Finding]] = []
     for t in reads:
-        where = np.searchsorted(cells, t.cells)
+        where = where_of[t.site]
         inside = t.cells >= 0
         bad = inside & (t.moments < certain[where])
         if not bad.any():
