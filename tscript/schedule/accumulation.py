@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tscript.analysis.affine import DigitString, are_independent, find_digits, tell_all
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import BOOL
@@ -12,7 +13,6 @@ from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit, substitute
 from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BufferStore, IfThenElse, LetStmt, SeqStmt, Stmt, seq
-from tscript.schedule.affine import DigitString, are_independent, find_digits, tell_all
 from tscript.schedule.errors import refuse
 from tscript.schedule.inlining import require_pure
 from tscript.te.reducers import Match, known_reducers, match_reducer

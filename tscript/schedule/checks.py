@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from weakref import WeakKeyDictionary
 
+from tscript.analysis.affine import is_affine_map, join_limited
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import IterVar, PrimExpr, Var
 from tscript.ir.functor import Visitor
 from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BufferStore
-from tscript.schedule.affine import is_affine_map, join_limited
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.coverage import region_cover
 from tscript.schedule.errors import refuse

@@ -12,6 +12,8 @@ from functools import cached_property
 from math import gcd
 from typing import Final
 
+from tscript.analysis.affine import Digit, find_digits
+from tscript.analysis.ranges import bound_region, loop_range, range_bounds
 from tscript.arith import Bound, const_bound, simplify
 from tscript.ir.buffer import Buffer
 from tscript.ir.construct import is_const_int
@@ -20,12 +22,10 @@ from tscript.ir.functor import Visitor, substitute
 from tscript.ir.linear import difference, from_linear, linear_form
 from tscript.ir.occurrences import reads_memory, variables
 from tscript.ir.stmt import Block, BlockRealize, BufferStore, For, Stmt
-from tscript.schedule.affine import Digit, find_digits
 from tscript.schedule.checks import is_complete_block, is_reduction_block, region_cover
-from tscript.schedule.coverage import bound_region
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import axes_using, loop_range, range_bounds
+from tscript.schedule.symbols import axes_using
 
 
 @dataclass(frozen=True)

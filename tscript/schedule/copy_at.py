@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tscript.analysis import detect_regions
+from tscript.analysis.ranges import loop_range, range_bounds
 from tscript.arith import simplify
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer
@@ -38,7 +39,7 @@ from tscript.schedule.rewrite import replace_stmts
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.staging import CachedAccess, Redirect, Region, cached_access, require_same_layout, whole_region
-from tscript.schedule.symbols import loop_range, outer_bounds, proves, range_bounds
+from tscript.schedule.symbols import outer_bounds, proves
 
 
 @dataclass

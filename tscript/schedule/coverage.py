@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from tscript.analysis.affine import DigitString, are_independent, find_digits, join_limited
+from tscript.analysis.ranges import bound_region, loop_range, range_bounds
 from tscript.arith import Bound, Interval, eval_interval, simplify
 from tscript.arith.interval import Domains
 from tscript.ir.buffer import Buffer
@@ -15,21 +17,10 @@ from tscript.ir.functor import pre_order_visit, substitute
 from tscript.ir.linear import difference, from_linear
 from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, SeqStmt, Stmt
-from tscript.schedule.affine import DigitString, are_independent, find_digits, join_limited
 from tscript.schedule.scope import DepKind
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import (
-    axis_ranges,
-    conjuncts,
-    gap_of,
-    loop_range,
-    loop_ranges,
-    no_less,
-    outer_bounds,
-    proves,
-    range_bounds,
-)
+from tscript.schedule.symbols import axis_ranges, conjuncts, gap_of, loop_ranges, no_less, outer_bounds, proves
 
 _STORAGE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
 
@@ -78,17 +69,6 @@ class Relaxation:
 def relax_range(r: Range, domain: Mapping[Var, Range], bounds: Mapping[Var, Bound]) -> Interval | None:
     """All values of a range while variables run over `domain`; None where nothing is known."""
     return Relaxation(domain, bounds).of(r)
-
-
-def bound_region(realize: BlockRealize, region: BufferRegion) -> list[Range]:
-    """A region of a block in terms of the loops around it."""
-    values = binding_map(realize)
-    return [Range.from_min_extent(substitute(r.min, values), substitute(r.extent, values)) for r in region.region]
-
-
-def binding_map(realize: BlockRealize) -> dict[Var, PrimExpr]:
-    """The binding value of each axis variable."""
-    return {axis.var: v for axis, v in zip(realize.block.iter_vars, realize.iter_values, strict=True)}
 
 
 def region_cover(state: ScheduleState, block: StmtSRef) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tscript.analysis.affine import Digit, DigitString, are_independent, find_digits, tell_all
 from tscript.arith import simplify
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer
@@ -12,7 +13,6 @@ from tscript.ir.expr import LE, LT, BufferLoad, Call, IterVar, Let, Op, PrimExpr
 from tscript.ir.functor import pre_order_visit, substitute
 from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block
-from tscript.schedule.affine import Digit, DigitString, are_independent, find_digits, tell_all
 from tscript.schedule.errors import refuse
 from tscript.schedule.rewrite import path_to
 from tscript.schedule.scope import DepKind

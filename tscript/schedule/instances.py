@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tscript.analysis.affine import DigitString, are_independent, find_digits
+from tscript.analysis.ranges import bound_region
 from tscript.arith import Bound, Interval, IterMapLevel, detect_iter_map, eval_interval, simplify
 from tscript.arith.interval import Domains, union
 from tscript.ir import construct as make
@@ -19,8 +21,7 @@ from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.linear import linear_form
 from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import BufferRegion
-from tscript.schedule.affine import DigitString, are_independent, find_digits
-from tscript.schedule.coverage import Relaxation, bound_region, relaxed_loops
+from tscript.schedule.coverage import Relaxation, relaxed_loops
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
 from tscript.schedule.symbols import loop_ranges, no_less

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tscript.analysis.ranges import loop_range, range_bounds
 from tscript.arith import Bound, Interval, eval_interval, simplify
 from tscript.arith.interval import Domains
 from tscript.ir import construct as make
@@ -21,7 +22,7 @@ from tscript.ir.occurrences import variables
 from tscript.ir.stmt import Block, BufferRegion, BufferStore, For
 from tscript.schedule.errors import refuse
 from tscript.schedule.rewrite import TrackingRewriter
-from tscript.schedule.symbols import axis_ranges, loop_range, range_bounds
+from tscript.schedule.symbols import axis_ranges
 from tscript.schedule.trace_text import unique_names
 from tscript.support.wording import kind_of
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tscript.analysis.ranges import range_bounds
 from tscript.arith import Bound, Interval, simplify
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
@@ -21,7 +22,7 @@ from tscript.schedule.loop_kind import require_still_independent
 from tscript.schedule.rewrite import replace_stmts, require_removable
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import conjuncts, loop_ranges, outer_bounds, proves, range_bounds
+from tscript.schedule.symbols import conjuncts, loop_ranges, outer_bounds, proves
 
 
 @dataclass

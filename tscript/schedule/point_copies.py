@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tscript.analysis.ranges import range_bounds
 from tscript.arith import simplify
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
@@ -23,7 +24,7 @@ from tscript.schedule.relayout import require_plain_accesses
 from tscript.schedule.rewrite import BlockReuse, ReplaceBuffers
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.staging import CachedAccess, Location, uses_loops_around, with_stage
-from tscript.schedule.symbols import proves, range_bounds
+from tscript.schedule.symbols import proves
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tscript.analysis.ranges import range_bounds
 from tscript.arith import simplify
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer
@@ -18,7 +19,7 @@ from tscript.schedule.errors import refuse
 from tscript.schedule.layout import MapLike, as_index_map, index_dtype, invert
 from tscript.schedule.point_copies import Copy, PointAccess
 from tscript.schedule.staging import Location
-from tscript.schedule.symbols import axis_ranges, conjuncts, outer_bounds, proves, range_bounds
+from tscript.schedule.symbols import axis_ranges, conjuncts, outer_bounds, proves
 
 
 def new_place(found: PointAccess, given: MapLike) -> tuple[IndexMap, Buffer, list[PrimExpr]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeVar
 
+from tscript.analysis.ranges import range_bounds
 from tscript.arith import Bound, simplify
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer
@@ -34,7 +35,6 @@ from tscript.schedule.layout import ReplaceAxes, mapped_region, results_at, valu
 from tscript.schedule.rewrite import ReplaceBuffers, path_to
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import range_bounds
 
 T = TypeVar("T")
 

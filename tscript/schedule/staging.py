@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tscript.analysis.ranges import bound_region, loop_range, range_bounds
 from tscript.arith import Bound, simplify
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer
@@ -16,14 +17,14 @@ from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For,
 from tscript.schedule.buffers import accessed, buffer_index, cache_of, require_storage_scope
 from tscript.schedule.checks import require_scope_root, writers_of
 from tscript.schedule.core import ScheduleCore
-from tscript.schedule.coverage import Relaxation, bound_region, relaxed_loops, writes_all, written_box
+from tscript.schedule.coverage import Relaxation, relaxed_loops, writes_all, written_box
 from tscript.schedule.errors import refuse
 from tscript.schedule.loop_kind import require_still_independent
 from tscript.schedule.rewrite import BlockReuse, ReplaceBuffers, path_to, replace_stmts
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import axis_ranges, loop_range, no_less, outer_bounds, proves, range_bounds
+from tscript.schedule.symbols import axis_ranges, no_less, outer_bounds, proves
 
 
 @dataclass

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tscript.analysis.affine import find_digits
+from tscript.analysis.ranges import range_bounds
 from tscript.arith import Bound, IterMapLevel, IterSumExpr, normalize_iter_map_to_expr, simplify, subspace_divide
 from tscript.ir import construct as make
 from tscript.ir.dtype import BOOL
 from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, Stmt
-from tscript.schedule.affine import find_digits
 from tscript.schedule.buffers import same_region
 from tscript.schedule.coverage import relax_range
 from tscript.schedule.rewrite import TrackingRewriter
-from tscript.schedule.symbols import range_bounds
 
 TRUE = IntImm(BOOL, 1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from weakref import WeakKeyDictionary
 
+from tscript.analysis.ranges import loop_range, range_bounds
 from tscript.arith import Bound, const_bound, simplify
 from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
@@ -57,30 +58,9 @@ def bound_inside(stmt: Stmt | Block) -> dict[Var, None]:
     return found
 
 
-def loop_range(loop: For) -> Range:
-    """The range of a loop variable."""
-    return Range.from_min_extent(loop.min, loop.extent)
-
-
 def loop_ranges(loops: Iterable[StmtSRef]) -> dict[Var, Range]:
     """The ranges of loop variables, in the order of the loops."""
     return {r.loop.loop_var: loop_range(r.loop) for r in loops}
-
-
-def range_bounds(domain: Mapping[Var, Range]) -> dict[Var, Bound]:
-    """Constant bounds of variables that run over ranges; later ranges may use earlier variables."""
-    bounds: dict[Var, Bound] = {}
-    for var, r in domain.items():
-        if isinstance(r.min, IntImm) and isinstance(r.extent, IntImm):
-            bounds[var] = Bound(r.min.value, r.min.value + max(r.extent.value, 1) - 1)
-            continue
-        low, extent = const_bound(r.min, bounds), const_bound(r.extent, bounds)
-        high = None
-        start = const_bound(r.min, bounds).high
-        if start is not None and extent.high is not None:
-            high = max(start + extent.high - 1, low.low if low.low is not None else start)
-        bounds[var] = Bound(low.low, high)
-    return bounds
 
 
 def axis_ranges(block: Block) -> dict[Var, Range]:

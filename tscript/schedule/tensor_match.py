@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tscript.analysis.ranges import range_bounds
 from tscript.arith import Bound, simplify
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
@@ -16,7 +17,6 @@ from tscript.ir.function import PrimFunc
 from tscript.ir.functor import children, post_order_visit, substitute
 from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt
-from tscript.schedule.symbols import range_bounds
 from tscript.support.wording import kind_of
 
 _COMMUTE = (ex.Add, ex.Mul, ex.And, ex.Or, ex.EQ, ex.NE)

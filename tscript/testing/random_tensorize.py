@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tscript.analysis.ranges import range_bounds
 from tscript.arith import simplify
 from tscript.ir import construct as make
 from tscript.ir.base import Node
@@ -22,7 +23,7 @@ from tscript.ir.hashing import structural_hash
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, Stmt
 from tscript.ir.tensor_intrin import TensorIntrin
 from tscript.schedule.rewrite import fresh_copy
-from tscript.schedule.symbols import axis_ranges, range_bounds
+from tscript.schedule.symbols import axis_ranges
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tscript.analysis.access_regions import detect_regions
+from tscript.analysis.ranges import range_bounds
 from tscript.arith import simplify
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
@@ -25,7 +26,7 @@ from tscript.schedule.layout import find_exception, require_closed
 from tscript.schedule.primitive import primitive
 from tscript.schedule.primitives.unsafe_hide_buffer_access import access_kind
 from tscript.schedule.rv import BlockRV
-from tscript.schedule.symbols import axis_ranges, range_bounds
+from tscript.schedule.symbols import axis_ranges
 from tscript.schedule.trace_text import unique_names
 from tscript.support.wording import kind_of
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tscript.analysis import detect_regions
+from tscript.analysis.ranges import loop_range, range_bounds
 from tscript.arith import Bound, simplify
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer
@@ -33,7 +34,7 @@ from tscript.schedule.subspace import (
     new_axes,
     relaxed,
 )
-from tscript.schedule.symbols import conjuncts, loop_range, no_less, range_bounds
+from tscript.schedule.symbols import conjuncts, no_less
 
 _KIND = InstructionKind("Blockize", "blockize", (Arg("target", Role.INPUT), flag("preserve_unit_iters")), Outputs.ONE)
 

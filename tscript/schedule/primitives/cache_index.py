@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tscript.analysis.ranges import binding_map, loop_range, range_bounds
 from tscript.arith import Bound, const_bound
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
@@ -18,7 +19,6 @@ from tscript.schedule.bindings import TRUE
 from tscript.schedule.buffers import require_storage_scope
 from tscript.schedule.checks import require_scope_root
 from tscript.schedule.core import ScheduleCore
-from tscript.schedule.coverage import binding_map
 from tscript.schedule.instruction import InstructionKind, Outputs, attr, block
 from tscript.schedule.primitive import primitive
 from tscript.schedule.rewrite import path_to
@@ -26,7 +26,7 @@ from tscript.schedule.rv import BlockRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.staging import Location, with_stage
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import axis_ranges, bound_inside, conjuncts, loop_range, proves, range_bounds
+from tscript.schedule.symbols import axis_ranges, bound_inside, conjuncts, proves
 
 _KIND = InstructionKind("CacheIndex", "cache_index", (block(), attr("storage_scope"), attr("cse_thresh")), Outputs.LIST)
 

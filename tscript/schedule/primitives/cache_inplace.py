@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tscript.analysis.ranges import bound_region
 from tscript.arith import Bound, Interval
 from tscript.arith.interval import Domains, union
 from tscript.ir.buffer import Buffer
@@ -13,7 +14,7 @@ from tscript.ir.stmt import BufferRegion, ForKind, seq
 from tscript.schedule.buffers import cache_of
 from tscript.schedule.conflicts import memory_of
 from tscript.schedule.core import ScheduleCore
-from tscript.schedule.coverage import bound_region, relax_range
+from tscript.schedule.coverage import relax_range
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import InstructionKind, Outputs, attr, block
 from tscript.schedule.loop_kind import require_still_independent

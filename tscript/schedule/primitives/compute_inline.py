@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tscript.analysis import detect_regions
+from tscript.analysis.affine import DigitString
 from tscript.ir import construct as make
 from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
 from tscript.ir.stmt import Block, BufferRegion, BufferStore
-from tscript.schedule.affine import DigitString
 from tscript.schedule.buffers import same_region
 from tscript.schedule.checks import (
     require_complete,

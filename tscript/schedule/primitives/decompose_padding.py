@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tscript.analysis import detect_regions
+from tscript.analysis.ranges import loop_range, range_bounds
 from tscript.arith import Bound, simplify
 from tscript.ir import construct as make
 from tscript.ir.expr import GE, LT, BufferLoad, Call, IterVar, Op, PrimExpr, Range, Select, Var
@@ -25,16 +26,7 @@ from tscript.schedule.primitives.decompose_reduction import require_no_interfere
 from tscript.schedule.rewrite import BlockReuse, fresh_copy, nest, path_to, replace_stmts
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
-from tscript.schedule.symbols import (
-    axis_ranges,
-    conjuncts,
-    gap_of,
-    loop_range,
-    no_less,
-    outer_bounds,
-    proves,
-    range_bounds,
-)
+from tscript.schedule.symbols import axis_ranges, conjuncts, gap_of, no_less, outer_bounds, proves
 
 
 @primitive(InstructionKind("DecomposePadding", "decompose_padding", (block(), loop()), Outputs.ONE))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tscript.analysis import detect_regions
+from tscript.analysis.affine import find_digits, join_limited
+from tscript.analysis.ranges import range_bounds
 from tscript.arith import simplify
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer
@@ -14,7 +16,6 @@ from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit, substitute
 from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, SeqStmt, Stmt, seq
-from tscript.schedule.affine import find_digits, join_limited
 from tscript.schedule.buffers import same_region
 from tscript.schedule.checks import region_cover, require_reduction, require_scope_root
 from tscript.schedule.core import ScheduleCore
@@ -26,7 +27,7 @@ from tscript.schedule.rewrite import BlockReuse, fresh_copy, path_to, replace_st
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import conjuncts, loop_ranges, loop_variables_of, outer_bounds, range_bounds
+from tscript.schedule.symbols import conjuncts, loop_ranges, loop_variables_of, outer_bounds
 
 
 @primitive(InstructionKind("DecomposeReduction", "decompose_reduction", (block(), loop()), Outputs.ONE))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tscript.analysis import detect_regions
+from tscript.analysis.affine import DigitString
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import BufferLoad, IntImm, PrimExpr, Sub, Var
@@ -12,7 +13,6 @@ from tscript.ir.functor import Rewriter, pre_order_visit, substitute
 from tscript.ir.stmt import Block, BufferStore, IfThenElse, SeqStmt
 from tscript.ir.structural import structural_equal
 from tscript.schedule.accumulation import Accumulation, determines, initial, require_accumulation, storing
-from tscript.schedule.affine import DigitString
 from tscript.schedule.checks import (
     require_complete,
     require_not_output,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tscript.analysis.affine import find_digits
 from tscript.arith import simplify
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
@@ -26,7 +27,6 @@ from tscript.ir.stmt import (
     seq,
 )
 from tscript.schedule.accumulation import require_accumulation
-from tscript.schedule.affine import find_digits
 from tscript.schedule.bindings import TRUE
 from tscript.schedule.buffers import cache_of
 from tscript.schedule.checks import require_complete_or_reduction, require_scope_root, require_stage_pipeline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tscript.analysis.ranges import range_bounds
 from tscript.arith import simplify
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import IntImm, PrimExpr
@@ -14,7 +15,7 @@ from tscript.schedule.instruction import InstructionKind, Outputs, attr, block, 
 from tscript.schedule.primitive import primitive
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.staging import Region, region_of_ends
-from tscript.schedule.symbols import bound_inside, loop_ranges, outer_bounds, range_bounds
+from tscript.schedule.symbols import bound_inside, loop_ranges, outer_bounds
 
 _KIND = InstructionKind(
     "ReadAt",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tscript.analysis import detect_regions
+from tscript.analysis.affine import DigitString
+from tscript.analysis.ranges import binding_map
 from tscript.arith import Analyzer
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer, decl_buffer
@@ -12,7 +14,6 @@ from tscript.ir.dtype import BOOL
 from tscript.ir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import Rewriter, pre_order_visit, substitute
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, IfThenElse, Stmt
-from tscript.schedule.affine import DigitString
 from tscript.schedule.checks import (
     require_complete,
     require_not_output,
@@ -21,7 +22,7 @@ from tscript.schedule.checks import (
     require_stage_pipeline,
 )
 from tscript.schedule.core import ScheduleCore
-from tscript.schedule.coverage import binding_map, written_box
+from tscript.schedule.coverage import written_box
 from tscript.schedule.errors import refuse
 from tscript.schedule.inlining import (
     find_strings,

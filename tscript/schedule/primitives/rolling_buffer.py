@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from tscript.analysis.ranges import bound_region, range_bounds
 from tscript.arith import simplify
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
@@ -26,7 +27,6 @@ from tscript.schedule.checks import (
 )
 from tscript.schedule.conflicts import memory_of
 from tscript.schedule.core import ScheduleCore
-from tscript.schedule.coverage import bound_region
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import InstructionKind, attr, block
 from tscript.schedule.motion import Move, require_droppable_predicate
@@ -36,7 +36,7 @@ from tscript.schedule.rv import BlockRV
 from tscript.schedule.scope import DepKind
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.staging import Location, Region, require_same_layout, single_writer, written_region
-from tscript.schedule.symbols import axes_using, loop_ranges, loop_variables_of, outer_bounds, range_bounds
+from tscript.schedule.symbols import axes_using, loop_ranges, loop_variables_of, outer_bounds
 
 
 @primitive(InstructionKind("RollingBuffer", "rolling_buffer", (block(), attr("write_buffer_index"))))

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 
 from tscript.analysis import detect_regions
+from tscript.analysis.ranges import range_bounds
 from tscript.arith import Bound, simplify
 from tscript.ir import construct as make
 from tscript.ir.base import Node
@@ -24,7 +25,7 @@ from tscript.schedule.primitive import primitive
 from tscript.schedule.primitives.blockize import loop_as_block
 from tscript.schedule.rewrite import fresh_copy
 from tscript.schedule.rv import BlockRV, LoopRV
-from tscript.schedule.symbols import axis_ranges, no_less, outer_bounds, range_bounds
+from tscript.schedule.symbols import axis_ranges, no_less, outer_bounds
 from tscript.schedule.tensor_match import Mismatch, Place, match_description
 from tscript.te.index_dtype import with_index_dtype
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from tscript.analysis.ranges import range_bounds
 from tscript.arith import Bound, simplify
 from tscript.ir import construct as make
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var
@@ -22,7 +23,6 @@ from tscript.schedule.primitive import primitive
 from tscript.schedule.rewrite import BlockReuse
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.sref import StmtSRef
-from tscript.schedule.symbols import range_bounds
 
 _KIND = InstructionKind("TransformBlockLayout", "transform_block_layout", (block(), Arg("index_map", is_saved=True)))
 

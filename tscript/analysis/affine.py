@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from tscript.analysis.ranges import range_bounds
 from tscript.arith import simplify
 from tscript.ir import construct as make
 from tscript.ir.expr import LT, Add, FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import Rewriter, pre_order_visit
 from tscript.ir.linear import linear_form
 from tscript.ir.occurrences import mentions
-from tscript.schedule.symbols import range_bounds
 
 
 @dataclass(frozen=True, slots=True)
