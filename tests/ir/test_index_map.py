@@ -183,7 +183,7 @@ def test_equivalence_sees_through_names_order_and_grouping() -> None:
 def test_wrong_indices_and_results_are_refused() -> None:
     with pytest.raises(TypeError, match="integer variables"):
         IndexMap((Var("f", "float32"),), ())
-    with pytest.raises(TypeError, match="results of an index map are expressions"):
+    with pytest.raises(TypeError, match="'final_indices' of IndexMap is an expression"):
         IndexMap((Var("i"),), ("i",))  # pyright: ignore[reportArgumentType]
 
 

@@ -12,6 +12,7 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 
 from tscript.support.errors import InternalError
@@ -114,6 +115,45 @@ class NodeMeta(type):
         return cls
 
 
+_PLAIN = frozenset({int, float, bool, str, complex, NoneType})
+"""What people write where an expression belongs."""
+
+_EXPRESSIONS = {"PrimExpr", "PrimExpr | None", "tuple[PrimExpr, ...]"}
+
+
+class _ConverterSlot:
+    convert: Callable[[Any, Mapping[str, Any]], dict[str, Any]] | None = None
+
+
+def register_converter(convert: Callable[[Any, Mapping[str, Any]], dict[str, Any]]) -> None:
+    """Install what makes expressions of the plain numbers among the fields of a class; called once."""
+    _ConverterSlot.convert = convert
+
+
+def _converted_fields(cls: Any, *values: Any) -> list[Any]:
+    """The fields of a node of `cls` with expressions in place of plain numbers."""
+    if _ConverterSlot.convert is None:
+        raise InternalError("what makes expressions of numbers is not loaded; import tscript.ir first")
+    return list(_ConverterSlot.convert(cls, dict(zip(cls._fields, values, strict=True))).values())
+
+
+def _with_expressions(cls: Any, *values: Any) -> Any:
+    return cls(*_converted_fields(cls, *values))
+
+
+def _plain_fields(info: Mapping[str, tuple[str, Any]], fields: Iterable[str]) -> str:
+    """The test, as source, whether a field that takes expressions holds anything plain."""
+    tests: list[str] = []
+    for f in fields:
+        kind = info[f][0]
+        if kind == "tuple[PrimExpr, ...]":
+            tests.append(f"not _PLAIN.isdisjoint(map(type, {f}))")
+        elif kind in _EXPRESSIONS:
+            optional = f"{f} is not None and " if kind.endswith("None") else ""
+            tests.append(f"{optional}{f}.__class__ in _PLAIN")
+    return " or ".join(f"({t})" for t in tests)
+
+
 def _generate(cls: Any, interned: bool) -> None:
     info: dict[str, tuple[str, Any]] = cls._field_info
     env: dict[str, Any] = {"_as_tuple": _as_tuple, "_as_frozen": _as_frozen, "_ref": weakref.ref}
@@ -144,6 +184,8 @@ def _generate(cls: Any, interned: bool) -> None:
         fill.append(f"_set_{f}(self, self._derive_{f}())")
     if "_check" in dir(cls):
         fill.append("self._check()")
+    plain = _plain_fields(info, fields)
+    env.update(_PLAIN=_PLAIN, _with_expressions=_with_expressions, _converted_fields=_converted_fields)
     if interned:
         pool: dict[Any, weakref.ref[Any]] = {}
         cls._pool = pool
@@ -159,6 +201,7 @@ def _generate(cls: Any, interned: bool) -> None:
             "if ref is not None:",
             "    self = ref()",
             "    if self is not None: return self",
+            *([f"if {plain}: return _with_expressions(cls, {', '.join(fields)})"] if plain else []),
             "self = _new(cls)",
             *fill,
             "fresh = _keyed(self, _drop)",
@@ -172,7 +215,8 @@ def _generate(cls: Any, interned: bool) -> None:
             "return self",
         ]
     else:
-        lines = [f"def __init__(self, {', '.join(params)}):", *body, *fill]
+        again = f"if {plain}: {', '.join(fields)}, = _converted_fields(type(self), {', '.join(fields)})"
+        lines = [f"def __init__(self, {', '.join(params)}):", *body, *([again] if plain else []), *fill]
     source = lines[0] + "\n" + "\n".join("    " + line for line in lines[1:])
     exec(compile(source, f"<constructor of {cls.__name__}>", "exec"), env)
     made = env["__new__" if interned else "__init__"]

@@ -7,7 +7,7 @@ times an integer converted to float folds to that zero, whatever the sign of the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from tscript.ir import expr as ex
 from tscript.ir import semantics
-from tscript.ir.base import Node
+from tscript.ir.base import Node, register_converter
 from tscript.ir.convert import (
     Number,
     cast,
@@ -251,6 +251,43 @@ def _like(value: Any, other: PrimExpr) -> PrimExpr:
         low, high = (0, 0) if dtype.is_float else int_range(dtype)
         return const(value, dtype) if dtype.is_float or low <= value <= high else const(value)
     return convert(value)
+
+
+_OF_ONE_TYPE = [group.split() for group in (
+    "a b", "true_value false_value", "base stride", "loop_var min extent", "var buffer value",
+)]  # fmt: skip
+_CONDITIONS = frozenset({"condition", "predicate"})
+
+
+def _expressions(node: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a node that is made of expressions and plain numbers, the numbers as constants of fitting type.
+
+    TypeError, naming the field, for what is no number.
+    """
+    found = dict(fields)
+    kinds: dict[str, tuple[str, Any]] = node._field_info
+    for name, value in fields.items():
+        kind = kinds[name][0]
+        if kind == "tuple[PrimExpr, ...]":
+            found[name] = tuple(_expression(node, name, v, None) for v in value)
+        elif kind == "PrimExpr" or (kind == "PrimExpr | None" and value is not None):
+            others = next((group for group in _OF_ONE_TYPE if name in group), ())
+            typed = [fields[o] for o in others if o != name and hasattr(fields.get(o), "dtype")]
+            found[name] = _expression(node, name, value, typed[0] if typed else None)
+    return found
+
+
+def _expression(node: Any, name: str, value: Any, like: Any) -> PrimExpr:
+    if isinstance(value, PrimExpr):
+        return value
+    if isinstance(value, (bool, int, float)):
+        if name in _CONDITIONS or issubclass(node, (ex.LogicExpr, ex.Not)):
+            return const(bool(value), "bool")
+        return const(value) if like is None else _like(value, like)
+    raise TypeError(f"the field {name!r} of {node.__name__} is an expression or a number, not {value!r}")
+
+
+register_converter(_expressions)
 
 
 def compare(node: type[ex.CmpExpr], a: ExprLike, b: ExprLike) -> PrimExpr:
