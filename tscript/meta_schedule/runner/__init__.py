@@ -1,5 +1,8 @@
-"""Runner."""
+"""Files with machine code in, times out."""
 
+from tscript.meta_schedule.runner.evaluator_config import EvaluatorConfig
+from tscript.meta_schedule.runner.local_runner import LocalRunner
+from tscript.meta_schedule.runner.measure_job import default_alloc_argument, default_run_evaluator
 from tscript.meta_schedule.runner.runner import (
     PyRunner,
     PyRunnerFuture,
@@ -9,4 +12,17 @@ from tscript.meta_schedule.runner.runner import (
     RunnerResult,
 )
 
-__all__ = ["PyRunner", "PyRunnerFuture", "Runner", "RunnerFuture", "RunnerInput", "RunnerResult"]
+Runner.register_kind("local", LocalRunner)
+
+__all__ = [
+    "EvaluatorConfig",
+    "LocalRunner",
+    "PyRunner",
+    "PyRunnerFuture",
+    "Runner",
+    "RunnerFuture",
+    "RunnerInput",
+    "RunnerResult",
+    "default_alloc_argument",
+    "default_run_evaluator",
+]

@@ -6,17 +6,22 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tscript.ir.function import IRModule
 from tscript.meta_schedule.arg_info import ArgInfo
 from tscript.meta_schedule.component import Component
 
 
 @dataclass(frozen=True)
 class RunnerInput:
-    """Code to measure: its file, the kind of device, and what it takes."""
+    """Code to measure: its file, the kind of device, and what it takes.
+
+    `reference` is the program before scheduling: what is measured must compute the same.
+    """
 
     artifact_path: str
     device_type: str
     args_info: list[ArgInfo]
+    reference: IRModule | None = None
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ class TaskScheduler(Component, role="task scheduler"):
         inputs: list[RunnerInput] = []
         for built, candidate in zip(task.builder_results, task.measure_candidates, strict=True):
             if built.artifact_path is not None:
-                inputs.append(RunnerInput(built.artifact_path, target.kind.name, candidate.args_info))
+                inputs.append(RunnerInput(built.artifact_path, target.kind.name, candidate.args_info, task.context.mod))
         futures = iter(runner.run(inputs))
         task.runner_futures = [
             next(futures) if built.artifact_path is not None else _failed_build(built.error_msg)

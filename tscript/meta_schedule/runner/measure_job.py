@@ -1,0 +1,132 @@
+"""What a process of the runner does with one candidate: hold it to the program before scheduling, then time it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tscript.driver import build
+from tscript.equivalence.arguments import Arguments
+from tscript.equivalence.tolerance import Tolerance, first_difference, reassociation_tolerance
+from tscript.ir.function import IRModule
+from tscript.ir.hashing import structural_hash
+from tscript.meta_schedule.arg_info import ArgInfo, TensorInfo, entry_function
+from tscript.meta_schedule.builder.build_job import named
+from tscript.meta_schedule.runner.evaluator_config import EvaluatorConfig
+from tscript.runtime.device import Device, cpu
+from tscript.runtime.library import load_module
+from tscript.runtime.module import Module
+from tscript.runtime.ndarray import NDArray, empty
+from tscript.support.errors import TScriptError
+
+AllocArgument = Callable[[Device, list[ArgInfo], int], list[list[Any]]]
+RunEvaluator = Callable[[Module, Device, EvaluatorConfig, list[list[Any]]], list[float]]
+Cleanup = Callable[[], object]
+
+
+class WrongResult(TScriptError):
+    """A candidate computes something else than the program before scheduling."""
+
+
+class Reference:
+    """Random arguments of a program, and what it makes of them."""
+
+    def __init__(self, mod: IRModule) -> None:
+        func = entry_function(mod)
+        arguments = Arguments(func, seed=1)
+        self.given = arguments.fresh()
+        self.expected = arguments.fresh()
+        self.tolerance: Tolerance = reassociation_tolerance([func])
+        build(mod, target="llvm")(*self.expected)
+
+    def require(self, candidate: Module) -> None:
+        """Raise WrongResult for code that makes something else of the arguments."""
+        got: list[Any] = copy.deepcopy(self.given)
+        candidate(*got)
+        for k, (g, e) in enumerate(zip(got, self.expected, strict=True)):
+            where = first_difference(g, e, self.tolerance)
+            if where is not None:
+                raise WrongResult(
+                    f"the schedule changes the result: parameter {k} holds {g[where]!r} instead of {e[where]!r} "
+                    f"at {where}"
+                )
+
+
+# The programs before scheduling that this process has run already, by hash.
+_references: dict[int, Reference] = {}
+
+
+def _reference(mod: IRModule) -> Reference:
+    key = structural_hash(mod)
+    if key not in _references:
+        _references.clear()  # one task at a time is measured
+        _references[key] = Reference(mod)
+    return _references[key]
+
+
+def prepare(reference: IRModule) -> None:
+    """Run the program before scheduling, so that no candidate's time limit pays for it."""
+    _reference(reference)
+
+
+def default_alloc_argument(device: Device, args_info: Sequence[ArgInfo], alloc_repeat: int) -> list[list[Any]]:
+    """`alloc_repeat` sets of random arguments: floats from 1 to 10, small integers."""
+    rng = np.random.default_rng(0)
+    return [[_random_array(rng, info, device) for info in args_info] for _ in range(alloc_repeat)]
+
+
+def _random_array(rng: np.random.Generator, info: ArgInfo, device: Device) -> NDArray:
+    if not isinstance(info, TensorInfo):
+        raise TypeError(f"only tensors can be allocated, not {info!r}")
+    blank = empty(info.shape, info.dtype, device)
+    kind = blank.numpy().dtype
+    if kind.kind in "iub":
+        values = rng.integers(0, 2 if kind.kind == "b" else 10, info.shape).astype(kind)
+    else:
+        values = rng.uniform(1, 10, info.shape).astype(kind)
+    blank.copyfrom(values)
+    return blank
+
+
+def default_run_evaluator(
+    module: Module, device: Device, config: EvaluatorConfig, repeated_args: Sequence[Sequence[Any]]
+) -> list[float]:
+    """Seconds of each repeat, for each set of arguments."""
+    evaluator = module.time_evaluator(
+        module.entry_name,
+        device,
+        number=config.number,
+        repeat=config.repeat,
+        min_repeat_ms=config.min_repeat_ms,
+        f_preproc="cache_flush_cpu_non_first_arg" if config.enable_cpu_cache_flush else "",
+    )
+    return [s for args in repeated_args for s in evaluator(*args).results]
+
+
+def measure(
+    artifact_path: str,
+    device_type: str,
+    args_info: list[ArgInfo],
+    reference: IRModule | None,
+    config: EvaluatorConfig,
+    alloc_repeat: int,
+    functions: tuple[Any, Any, Any],
+) -> list[float]:
+    """Seconds of each repeat. Raises WrongResult, or whatever the candidate raises."""
+    f_alloc_argument, f_run_evaluator, f_cleanup = functions
+    device = cpu(0)
+    try:
+        module = load_module(artifact_path)
+        if reference is not None:
+            _reference(reference).require(module)
+        args = named(f_alloc_argument, default_alloc_argument)(device, args_info, alloc_repeat)
+        return list(named(f_run_evaluator, default_run_evaluator)(module, device, config, args))
+    finally:
+        named(f_cleanup, _nothing)()
+
+
+def _nothing() -> None:
+    pass
