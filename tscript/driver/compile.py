@@ -12,6 +12,8 @@ from tscript.driver.dump import dump_native, function_dump
 from tscript.driver.programs import Program, TargetLike, bind_targets, require_cpu, target_of
 from tscript.ir.expr import IntImm
 from tscript.ir.function import IRModule, PrimFunc
+from tscript.ir.structural import structural_equal
+from tscript.lower.apart import may_meet
 from tscript.lower.pipeline import CPU_PIPELINE, Pass, Watch, lower_module
 from tscript.runtime.fastcall import is_available
 from tscript.runtime.function import CompiledFunction
@@ -29,8 +31,8 @@ _OPT_LEVEL: Final = 3
 class _Backend(Protocol):
     """What a back end's module offers; it is imported when it is first needed."""
 
-    def emit_module(self, mod: IRModule, python_calls: bool, target: Target) -> Any:
-        """The code of a lowered module."""
+    def emit_module(self, mod: IRModule, python_calls: bool, target: Target, apart: IRModule) -> Any:
+        """The code of a lowered module, of which functions may have a version where arrays do not overlap."""
         ...
 
     def CompiledModule(self, code: Any, mcpu: str, mattr: list[str], level: int) -> Any:
@@ -120,7 +122,8 @@ def build(
         if idle:
             warnings.warn(f"these options of the target change nothing yet: -{', -'.join(idle)}", stacklevel=2)
     backend = _backend()
-    code = backend.emit_module(_lower(mod, passes), is_available(), main)
+    lowered = _lower(mod, passes)
+    code = backend.emit_module(lowered, is_available(), main, _where_apart(mod, lowered, passes))
     level = int(next(iter(targets.values()), main).get_attr("opt-level", _OPT_LEVEL))
     compiled = backend.CompiledModule(code, main.mcpu, processors.features_of(main), level)
     if current().dump:
@@ -167,6 +170,16 @@ def _lower(mod: IRModule, passes: Sequence[Pass], watch: Watch | None = None) ->
         return show if watches else None
 
     return lower_module(mod, passes, watch_of)
+
+
+def _where_apart(mod: IRModule, lowered: IRModule, passes: Sequence[Pass]) -> IRModule:
+    """The functions that are lowered to something else where their arrays are known not to overlap."""
+    asked = {v: mod.functions[v].with_attr("tir.noalias", True) for v, f in lowered.functions.items() if may_meet(f)}
+    if not asked:
+        return mod.replace(functions={})
+    found = lower_module(mod.replace(functions=asked), passes).functions
+    same = {v: f.with_attr("tir.noalias", True) for v, f in lowered.functions.items()}
+    return mod.replace(functions={v: f for v, f in found.items() if not structural_equal(f, same[v])})
 
 
 def _entry(mod: IRModule, kernels: list[KernelAbi]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,9 @@ from tscript.codegen.llvm.machine import (
 from tscript.codegen.llvm.parallel import KernelEmitter
 from tscript.codegen.llvm.processors import contracts, fast_math_of, function_attributes
 from tscript.codegen.llvm.stmt import entry_text
-from tscript.ir.function import IRModule
+from tscript.codegen.llvm.versions import emit_versions
+from tscript.ir.function import IRModule, PrimFunc
+from tscript.lower.apart import may_meet
 from tscript.support.errors import BuildError, InternalError
 from tscript.support.recursion import room_for_deep_programs
 from tscript.target.target import Target
@@ -40,11 +43,14 @@ class ModuleCode:
     intrinsics: tuple[str, ...] = ()
 
 
-def emit_module(mod: IRModule, python_calls: bool = False, target: Target | None = None) -> ModuleCode:
+def emit_module(
+    mod: IRModule, python_calls: bool = False, target: Target | None = None, apart: IRModule | None = None
+) -> ModuleCode:
     """The code of a lowered module, not yet optimised. Raises BuildError for what has no native form.
 
     `target` says how floating-point operations may be done (without one, none is fused or reordered). A function with
     a `Target` in its attribute `target` is for that one, whatever the others are for.
+    A function that `apart` has too runs as that one where its arrays do not overlap.
     With `python_calls`, public kernels get functions that CPython calls directly, where they can have one.
     """
     functions = {v.name_hint: f for v, f in mod.functions.items()}
@@ -56,14 +62,14 @@ def emit_module(mod: IRModule, python_calls: bool = False, target: Target | None
         own = func.attrs.get("target")
         if isinstance(own, Target):
             text.attributes[abi.name] = function_attributes(own)
-        emitter = KernelEmitter(text, abi, func)
         chosen = own if isinstance(own, Target) else target
-        if chosen is not None:
-            emitter.most_threads = int(chosen.get_attr("num-cores", 0))
-            emitter.b.fast_math, emitter.b.contracts = fast_math_of(chosen), contracts(chosen)
-            emitter.b.features, emitter.b.attributes = chosen.features, text.attributes.get(abi.name, "")
+        other = None if apart is None or var not in apart.functions else apart.functions[var]
         with room_for_deep_programs(BuildError):
-            text.bodies.append(emitter.emit())
+            if other is None:
+                text.bodies.append(_emitter(text, var.name_hint, func, chosen).emit())
+            else:
+                one = functools.partial(_emitter, text, var.name_hint, target=chosen)
+                text.bodies.extend(emit_versions(one, func, other, may_meet(func)))
         if abi.is_public:
             text.bodies.append(entry_text(abi, text.attributes.get(abi.name, ""), abi.name in text.recursive))
             direct = call_text(text, abi) if python_calls else None
@@ -73,6 +79,15 @@ def emit_module(mod: IRModule, python_calls: bool = False, target: Target | None
         kernels.append(abi)
     failures, externals = tuple(text.failures), tuple(text.externals.items())
     return ModuleCode(text.text(), tuple(kernels), failures, externals, tuple(called), tuple(text.intrinsics))
+
+
+def _emitter(text: ModuleText, name: str, func: PrimFunc, target: Target | None) -> KernelEmitter:
+    emitter = KernelEmitter(text, kernel_abi(name, func), func)
+    if target is not None:
+        emitter.most_threads = int(target.get_attr("num-cores", 0))
+        emitter.b.fast_math, emitter.b.contracts = fast_math_of(target), contracts(target)
+        emitter.b.features, emitter.b.attributes = target.features, text.attributes.get(name, "")
+    return emitter
 
 
 class CompiledModule(MachineCode):

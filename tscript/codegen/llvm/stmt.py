@@ -52,8 +52,18 @@ class FunctionEmitter(ExpressionEmitter):
 
     # -- whole function --------------------------------------------------------------------------
 
-    def emit(self) -> str:
-        """The text of the kernel."""
+    def emit(self, ending: str = "") -> str:
+        """The text of the kernel, whose symbol gets an `ending`."""
+        params = self.parameters()
+        if self.abi.name in self.b.module.recursive:
+            params.insert(1, "i64 %stack")
+            fits = self.b.let(f"icmp ule i64 %stack, {STACK_OF_CALLS}")
+            self.fail_unless(fits, Failure("recursion", "functions of the module call each other too deeply", None))
+        self.statement(self.func.body)
+        return self.finished(kernel_symbol(self.abi.name) + ending, params)
+
+    def parameters(self) -> list[str]:
+        """The parameters as LLVM declares them, whose variables have values from here on."""
         params = ["ptr noalias %result"]
         for i, p in enumerate(self.abi.parameters):
             name = f"%arg{i}"
@@ -69,12 +79,7 @@ class FunctionEmitter(ExpressionEmitter):
         for i, v in enumerate(self.abi.symbols):
             self.vars[v] = f"%size{i}"
             params.append(f"{register_type(v.dtype)} %size{i}")
-        if self.abi.name in self.b.module.recursive:
-            params.insert(1, "i64 %stack")
-            fits = self.b.let(f"icmp ule i64 %stack, {STACK_OF_CALLS}")
-            self.fail_unless(fits, Failure("recursion", "functions of the module call each other too deeply", None))
-        self.statement(self.func.body)
-        return self.finished(kernel_symbol(self.abi.name), params)
+        return params
 
     def finished(self, symbol: str, params: list[str], attributes: str = "") -> str:
         """The text of the function whose statements were emitted; it returns 0 at their end."""
