@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from logging import Logger
 from typing import Any
 
 import numpy as np
@@ -86,23 +87,9 @@ def tune_tir(
     mods = _tasks_of(mod, space, special_space or {})
     if task_name is not None and len(mods) == 1:
         mods = [(task_name, mods[0][1], mods[0][2])]
-    random = np.random.RandomState(seed)
-    seeds = random.randint(1, 2**30, size=len(mods)).tolist()
     cores = num_tuning_cores if num_threads is None else num_threads
     with run_loggers(work_dir, [name for name, _, _ in mods]) as (_, loggers):
-        contexts = [
-            TuneContext(
-                m,
-                target=target,
-                space_generator=make_space(s).clone(),
-                search_strategy=SearchStrategy.create(strategy).clone(),
-                task_name=name,
-                rand_state=state,
-                num_threads=cores,
-                logger=logger,
-            )
-            for (name, m, s), state, logger in zip(mods, seeds, loggers, strict=True)
-        ]
+        contexts = _contexts(mods, target, strategy, cores, seed, loggers)
         found = tune_tasks(
             tasks=contexts,
             task_weights=[1.0] * len(contexts),
@@ -121,9 +108,35 @@ def tune_tir(
     return found if config is None else compile_tir(found, mod, target)
 
 
-def _tasks_of(
-    mod: IRModule | PrimFunc, space: Space, special: Mapping[str, Space | None]
-) -> list[tuple[str, IRModule, Space]]:
+_Task = tuple[str, IRModule, Space]
+
+
+def _contexts(
+    tasks: Sequence[_Task],
+    target: Target,
+    strategy: SearchStrategy | str,
+    cores: int | str,
+    seed: int | None,
+    loggers: Sequence[Logger],
+) -> list[TuneContext]:
+    """The context of each task, with random numbers of its own."""
+    seeds = np.random.RandomState(seed).randint(1, 2**30, size=len(tasks)).tolist()
+    return [
+        TuneContext(
+            mod,
+            target=target,
+            space_generator=make_space(space).clone(),
+            search_strategy=SearchStrategy.create(strategy).clone(),
+            task_name=name,
+            rand_state=state,
+            num_threads=cores,
+            logger=logger,
+        )
+        for (name, mod, space), state, logger in zip(tasks, seeds, loggers, strict=True)
+    ]
+
+
+def _tasks_of(mod: IRModule | PrimFunc, space: Space, special: Mapping[str, Space | None]) -> list[_Task]:
     """Name, module and space of each task, by name of function."""
     whole = normalize_mod(mod)
     if isinstance(mod, IRModule) and len(mod.functions) == 1:
@@ -133,7 +146,7 @@ def _tasks_of(
     unknown = sorted(set(special) - set(names))
     if unknown:
         raise ValueError(f"special_space names {', '.join(unknown)}; the functions are {', '.join(sorted(names))}")
-    tasks: list[tuple[str, IRModule, Space]] = []
+    tasks: list[_Task] = []
     for name in sorted(names):
         own = special.get(name, space)
         if own is not None:
