@@ -13,7 +13,7 @@ import pytest
 
 import tscript
 from tscript.runtime import load_module, num_threads, set_num_threads
-from tscript.support.errors import AssertFailed, DivisionByZero
+from tscript.support.errors import AssertFailed, DivisionByZero, ExecutionError
 
 THREADS = (1, 2, 5)
 
@@ -176,6 +176,78 @@ class M:
         a = np.zeros(512, "int32")
         f(a)
         assert (a.reshape(16, 32) == o * 100 + i).all()
+
+
+RECURSIVE = """
+@I.ir_module
+class M:
+    @T.prim_func(private=True)
+    def tree(a: T.handle("int32"), o: T.int32, d: T.int32):
+        A = T.decl_buffer((64,), "int32", data=a)
+        if d == 0:
+            A[o] = A[o] + 1
+        else:
+            for i in T.parallel(2):
+                M.tree(a, o * 2 + i, d - 1)
+
+    @T.prim_func(private=True)
+    def endless(a: T.handle("int32"), d: T.int32):
+        A = T.decl_buffer((64,), "int32", data=a)
+        for i in T.parallel(2):
+            if i == 0:
+                A[0] = A[0] + 1
+                M.endless(a, d + 1)
+
+    @T.prim_func
+    def leaves(A: T.Buffer((64,), "int32")):
+        T.func_attr({"global_symbol": "leaves"})
+        M.tree(A.data, 0, 6)
+
+    @T.prim_func
+    def too_deep(A: T.Buffer((64,), "int32")):
+        T.func_attr({"global_symbol": "too_deep"})
+        M.endless(A.data, 0)
+"""
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_functions_that_call_themselves_from_parallel_loops(threads):
+    lib = tscript.build(tscript.script.from_source(RECURSIVE))
+    set_num_threads(threads)
+    a = np.zeros(64, "int32")
+    lib["leaves"](a)
+    assert (a == 1).all()
+    with pytest.raises(ExecutionError, match="too deeply"):
+        lib["too_deep"](a)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_pointers_into_an_array_and_memory_from_around_the_loop_reach_its_body(threads):
+    f = kernel(
+        'A: T.Buffer((64, 16), "float32"), B: T.Buffer((16,), "float32"), n: T.int32\n'
+        '    T.func_attr({"tir.noalias": True})\n'
+        "    v: T.float32x16 = B[0:16]\n"
+        '    table = T.allocate_const([1, 2, 3, 4], "int32", (4,))\n'
+        '    Table = T.Buffer((4,), "int32", data=table)\n'
+        '    m = T.allocate((n,), "float32", "global")\n'
+        '    M = T.Buffer((n,), "float32", data=m)\n'
+        "    for j in range(n):\n"
+        '        M[j] = T.Cast("float32", j)\n'
+        '    p: T.handle("float32") = T.address_of(A[1, 0])\n'
+        '    P = T.decl_buffer((63, 16), "float32", data=p)\n'
+        "    for r in range(3):\n"
+        "        for i in T.parallel(n):\n"
+        "            P[i, 0:16] = v * T.Broadcast(M[i] + T.Cast('float32', Table[i % 4] + r), 16) + A[i + 1, 0:16]\n"
+        "            A[i + 1, 0] = P[i, 0] + T.float32(1)\n"
+    )
+    set_num_threads(threads)
+    a, b = np.zeros((64, 16), "float32"), np.arange(16).astype("float32")
+    f(a, b, 60)
+    i = np.arange(60)
+    expected = np.zeros_like(a)
+    expected[1:61] = b * (3 * (i + np.array([1, 2, 3, 4])[i % 4]) + 3)[:, None]
+    expected[1:61, 0] += 3
+    np.testing.assert_array_equal(a, expected)
 
 
 def test_a_loop_that_leaves_the_kernel_runs_in_order():
