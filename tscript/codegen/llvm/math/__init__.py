@@ -45,12 +45,12 @@ _IN_BOTH: Final[dict[str, Function]] = {
     "cos": trigonometric.cos,
     "tan": trigonometric.tan,
     "erf": error_function.erf,
-}
-_IN_FLOAT64: Final[dict[str, Function]] = {
     "asin": inverse_trigonometric.asin,
     "acos": inverse_trigonometric.acos,
     "atan": inverse_trigonometric.atan,
     "atan2": inverse_trigonometric.atan2,
+}
+_IN_FLOAT64: Final[dict[str, Function]] = {
     "pow": power.pow,
     "hypot": power.hypot,
 }

@@ -1,4 +1,4 @@
-"""asin, acos, atan and atan2 of float64; those of float32 are computed in float64 and rounded."""
+"""asin, acos, atan and atan2: a polynomial near zero, and π / 2 less that of a smaller argument beyond."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Final
 from tscript.codegen.llvm.math.coefficients import ASIN, ATAN
 from tscript.codegen.llvm.math.lanes import Lane, Lanes
 
-_HALF_PI_REST: Final = float.fromhex("0x1.1a62633145c07p-54")
-"""By how much π / 2 exceeds its nearest float."""
+_HALF_PI: Final = {
+    32: (float.fromhex("0x1.921fb6p+0"), float.fromhex("-0x1.777a5cf72cecep-25")),
+    64: (math.pi / 2, float.fromhex("0x1.1a62633145c07p-54")),
+}
+"""π / 2 as the nearest float and by how much it exceeds that, by the bits of the type."""
 
 
 def atan(g: Lanes, x: Lane) -> Lane:
@@ -23,12 +26,13 @@ def atan(g: Lanes, x: Lane) -> Lane:
 def _atan_of_quotient(g: Lanes, q: Lane) -> tuple[Lane, Lane]:
     """atan(q) for 0 ≤ q ≤ 1, as q and what is to be added to it."""
     z = q * q
-    return q, (q * z) * g.polynomial(ATAN[64], z)
+    return q, (q * z) * g.polynomial(ATAN[g.bits], z)
 
 
 def _complement(g: Lanes, where: Lane, high: Lane, low: Lane) -> Lane:
     """π / 2 - high - low where the condition holds, high + low elsewhere."""
-    other = (math.pi / 2 - high) + (_HALF_PI_REST - low)
+    half_pi, more = _HALF_PI[g.bits]
+    other = (half_pi - high) + (more - low)
     return g.select(where, other, high + low)
 
 
@@ -43,7 +47,8 @@ def atan2(g: Lanes, y: Lane, x: Lane) -> Lane:
     high, low = _atan_of_quotient(g, q)
     angle = _complement(g, steep, high, low)
     left = g.bits_of(x) < 0
-    angle = g.select(left, (math.pi - angle) + 2 * _HALF_PI_REST, angle)
+    half_pi, more = _HALF_PI[g.bits]
+    angle = g.select(left, (2 * half_pi - angle) + 2 * more, angle)
     angle = g.select(g.unordered(x, y), math.nan, angle)
     return g.with_sign(angle, y)
 
@@ -59,13 +64,14 @@ def _asin_parts(g: Lanes, x: Lane) -> tuple[Lane, Lane, Lane, Lane]:
     # What the root lacks. At 1 the root is zero.
     lacks = g.minus_product(half, root, root) / (root + root)
     lacks = g.select(beyond & (a < 1.0), lacks, 0.0)
-    return a, beyond, s, g.fma(s * z, g.polynomial(ASIN[64], z), lacks)
+    return a, beyond, s, g.fma(s * z, g.polynomial(ASIN[g.bits], z), lacks)
 
 
 def asin(g: Lanes, x: Lane) -> Lane:
     """The inverse sine."""
     a, beyond, s, rest = _asin_parts(g, x)
-    far = (math.pi / 2 - (s + s)) + (_HALF_PI_REST - (rest + rest))
+    half_pi, more = _HALF_PI[g.bits]
+    far = (half_pi - (s + s)) + (more - (rest + rest))
     result = g.with_sign(g.select(beyond, far, s + rest), x)
     return g.select(a <= 1.0, result, math.nan)
 
@@ -74,8 +80,9 @@ def acos(g: Lanes, x: Lane) -> Lane:
     """The inverse cosine."""
     a, beyond, s, rest = _asin_parts(g, x)
     left = x < 0.0
+    half_pi, more = _HALF_PI[g.bits]
     twice = (s + s) + (rest + rest)
-    far = g.select(left, (math.pi - (s + s)) + (2 * _HALF_PI_REST - (rest + rest)), twice)
+    far = g.select(left, (2 * half_pi - (s + s)) + (2 * more - (rest + rest)), twice)
     signed, signed_rest = g.with_sign(s, x), g.with_sign(rest, x)
-    near = (math.pi / 2 - signed) + (_HALF_PI_REST - signed_rest)
+    near = (half_pi - signed) + (more - signed_rest)
     return g.select(a <= 1.0, g.select(beyond, far, near), math.nan)

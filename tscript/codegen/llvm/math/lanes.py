@@ -158,6 +158,10 @@ class Lanes:
         test = f"fcmp {_ORDERED[symbol]}" if x.kind[0] == "f" else f"icmp {_SIGNED[symbol]}"
         return Lane(self, self.let(f"{test} {x.type} {x.text}, {self.like(x, y).text}"), "i1")
 
+    def below(self, x: Lane, limit: int) -> Lane:
+        """Whether an integer, taken as unsigned, is below a limit."""
+        return Lane(self, self.let(f"icmp ult {x.type} {x.text}, {self.like(x, limit).text}"), "i1")
+
     def unordered(self, x: Lane, y: Lane) -> Lane:
         """Whether one of them is NaN."""
         return Lane(self, self.let(f"fcmp uno {x.type} {x.text}, {y.text}"), "i1")
@@ -282,15 +286,16 @@ class Lanes:
             name = f"llvm.vector.reduce.or.v{self.lanes}i1"
             self.b.module.declare(name, f"i1 {{}}({condition.type})")
             found = self.let(f"call i1 @{quoted(name)}({condition.type} {found})")
-        self.lines.append(f"  br i1 {found}, label %rare, label %common, !prof !1")
+        at = self._count
+        self.lines.append(f"  br i1 {found}, label %rare{at}, label %common{at}, !prof !1")
         results: list[tuple[Lane, str]] = []
-        for label, emit in (("common", common), ("rare", rare)):
+        for label, emit in ((f"common{at}", common), (f"rare{at}", rare)):
             self.begin(label)
             result = emit()
             results.append((result, self.label))
-            self.lines.append("  br label %joined")
-        self.begin("joined")
-        sources = ", ".join(f"[ {v.text}, %{at} ]" for v, at in results)
+            self.lines.append(f"  br label %joined{at}")
+        self.begin(f"joined{at}")
+        sources = ", ".join(f"[ {v.text}, %{label} ]" for v, label in results)
         one = results[0][0]
         return Lane(self, self.let(f"phi {one.type} {sources}"), one.kind)
 

@@ -7,6 +7,7 @@ exact, and with it the result near 1.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 from tscript.codegen.llvm.math.coefficients import LOG
@@ -28,10 +29,32 @@ def parts(g: Lanes, x: Lane) -> tuple[Lane, Lane]:
     """k (a float) and 1 + f of a positive finite x."""
     mantissa, least = (23, 2.0**-126) if x.kind == "f32" else (52, 2.0**-1022)
     tiny = x < least
-    raw = g.bits_of(g.select(tiny, x * 2.0**mantissa, x))
+    k, m = _normal_parts(g, g.select(tiny, x * 2.0**mantissa, x))
+    return k + g.select(tiny, g.const(x.kind, -mantissa), 0.0), m
+
+
+def _normal_parts(g: Lanes, x: Lane) -> tuple[Lane, Lane]:
+    """The same for an x that is not subnormal."""
+    mantissa = 23 if x.kind == "f32" else 52
+    raw = g.bits_of(x)
     k = (raw - _ROOT_HALF[int(x.kind[1:])]) >> mantissa
-    m = g.from_bits(raw - (k << mantissa))
-    return g.small_integer(k) + g.select(tiny, g.const(x.kind, -mantissa), 0.0), m
+    return g.small_integer(k), g.from_bits(raw - (k << mantissa))
+
+
+def _of_all(g: Lanes, x: Lane, finish: Callable[[Lane, Lane], Lane]) -> Lane:
+    """The logarithm that `finish` makes of k and f. Where all x are normal numbers, no choices are needed."""
+    least, infinity = (0x00800000, 0x7F800000) if g.bits == 32 else (1 << 52, 0x7FF << 52)
+    usual = g.below(g.bits_of(x) - least, infinity - least)
+
+    def common() -> Lane:
+        k, m = _normal_parts(g, x)
+        return finish(k, m - 1.0)
+
+    def rare() -> Lane:
+        k, m = parts(g, x)
+        return _at_the_ends(g, x, finish(k, m - 1.0))
+
+    return g.where_any(usual ^ 1, common, rare)
 
 
 def _tail(g: Lanes, f: Lane) -> Lane:
@@ -48,29 +71,26 @@ def _at_the_ends(g: Lanes, x: Lane, result: Lane, zero: float = 0.0) -> Lane:
 
 def log(g: Lanes, x: Lane) -> Lane:
     """The natural logarithm."""
-    k, m = parts(g, x)
-    f = m - 1.0
     high, low = LN2[g.bits]
-    near = (_tail(g, f) + k * low) + f
-    return _at_the_ends(g, x, g.fma(k, high, near))
+    return _of_all(g, x, lambda k, f: g.fma(k, high, (_tail(g, f) + k * low) + f))
 
 
 def log2(g: Lanes, x: Lane) -> Lane:
     """The binary logarithm."""
-    k, m = parts(g, x)
-    f = m - 1.0
     high, low = _LOG2_E[g.bits]
-    return _at_the_ends(g, x, g.precise(f, high, g.fma(_tail(g, f), high, f * low)) + k)
+    return _of_all(g, x, lambda k, f: g.precise(f, high, g.fma(_tail(g, f), high, f * low)) + k)
 
 
 def log10(g: Lanes, x: Lane) -> Lane:
     """The decimal logarithm."""
-    k, m = parts(g, x)
-    f = m - 1.0
     high, low = _LOG10_E[g.bits]
     first, rest = LOG10_2[g.bits]
-    near = g.precise(f, high, g.fma(_tail(g, f), high, f * low))
-    return _at_the_ends(g, x, g.fma(k, first, g.fma(k, rest, near)))
+
+    def finish(k: Lane, f: Lane) -> Lane:
+        near = g.precise(f, high, g.fma(_tail(g, f), high, f * low))
+        return g.fma(k, first, g.fma(k, rest, near))
+
+    return _of_all(g, x, finish)
 
 
 def log1p(g: Lanes, x: Lane) -> Lane:

@@ -76,13 +76,18 @@ def _sine(g: Lanes, r: Reduced) -> Lane:
 
 
 def _tangent(g: Lanes, r: Reduced) -> Lane:
-    z = r.high * r.high
-    tail = (r.high * z) * g.polynomial(TAN[g.bits], z)
-    t = r.high + tail
-    t = r.high + (tail + r.low * (1.0 + t * t))
-    odd = (r.n & 1).differs(0)
-    result = g.select(odd, -1.0 / t, t)
-    return g.cast("fptrunc", result, "f32") if g.bits == 32 else result
+    """The tangent of r, or -1 over it where n is odd."""
+    high, low, n = r.high, r.low, r.n
+    if g.bits == 32:
+        high = g.cast("fptrunc", r.high, "f32")
+        low = g.cast("fptrunc", r.high - g.cast("fpext", high, "f64"), "f32")
+        n = g.cast("trunc", r.n, "i32")
+    z = high * high
+    tail = (high * z) * g.polynomial(TAN[g.bits], z)
+    t = high + tail
+    # What r lacks counts by the derivative of the tangent.
+    t = high + (tail + low * g.fma(t, t, 1.0))
+    return g.select((n & 1).differs(0), -1.0 / t, t)
 
 
 Finish = Callable[[Lanes, Reduced], Lane]
