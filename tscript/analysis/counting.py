@@ -1,4 +1,4 @@
-"""Exact counts of iterations: how often a guard holds, and how often a loop runs whose extent varies."""
+"""Exact counts of iterations: how often guards hold, and so how often a loop runs whose extent varies."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _whole(a: Count) -> PrimExpr:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """A loop around a statement. `trips` is how often its body runs each time: on average, where that varies.
+    """A loop around a statement. `bound` is how often its body runs at most, `trips` how often on average.
 
     `low` and `extent` may depend on the variables of loops outside.
     """
@@ -53,6 +53,7 @@ class Loop:
     var: Var
     low: PrimExpr
     extent: PrimExpr
+    bound: Count
     trips: Count
     kind: int
     thread: str = ""
@@ -67,11 +68,14 @@ def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
     return [condition]
 
 
-def share_where(condition: PrimExpr, loops: Sequence[Loop]) -> Fraction | None:
-    """In which share of the iterations of `loops` a condition holds; None where that cannot be worked out."""
+def share_where(conditions: Sequence[PrimExpr], loops: Sequence[Loop]) -> Fraction | None:
+    """In which share of the iterations of `loops`, each up to its bound, all conditions hold.
+
+    None where that cannot be worked out.
+    """
     share = Fraction(1)
     groups: list[tuple[dict[Var, None], list[PrimExpr]]] = []
-    for part in conjuncts(condition):
+    for part in [c for condition in conditions for c in conjuncts(condition)]:
         names = variables(part)
         joined = [part]
         for group in [g for g in groups if any(v in names for v in g[0])]:
@@ -86,20 +90,10 @@ def share_where(condition: PrimExpr, loops: Sequence[Loop]) -> Fraction | None:
         held = [_value(p, grid) for p in parts]
         if any(h is None for h in held):
             return None
-        size = math.prod(len(g.ravel()) for g in grid.values())
-        every = np.broadcast_to(np.logical_and.reduce(np.broadcast_arrays(*held)), np.broadcast_shapes(*_shapes(grid)))
-        share *= Fraction(int(np.count_nonzero(every)), size) if size else Fraction(0)
+        shape = np.broadcast_shapes(*_shapes(grid))
+        every = np.broadcast_to(np.logical_and.reduce(np.broadcast_arrays(*held)), shape)
+        share *= Fraction(int(np.count_nonzero(every)), every.size) if every.size else Fraction(0)
     return share
-
-
-def average(e: PrimExpr, loops: Sequence[Loop]) -> Fraction | None:
-    """The average of an extent, never below 0, over the iterations of `loops`; None where it cannot be worked out."""
-    grid = _grid(variables(e), loops)
-    found = None if grid is None else _value(e, grid)
-    if grid is None or found is None:
-        return None
-    every = np.broadcast_to(np.maximum(found, 0), np.broadcast_shapes(*_shapes(grid)))
-    return Fraction(int(every.sum()), every.size) if every.size else Fraction(0)
 
 
 def _shapes(grid: Mapping[Var, Any]) -> list[tuple[int, ...]]:
@@ -115,14 +109,14 @@ def _grid(names: Mapping[Var, None], loops: Sequence[Loop]) -> dict[Var, Any] | 
     grid: dict[Var, Any] = {}
     size = 1
     for d, loop in enumerate(used):
-        if not (isinstance(loop.low, IntImm) and isinstance(loop.extent, IntImm)):
+        if not (isinstance(loop.low, IntImm) and isinstance(loop.bound, int)):
             return None
-        size *= max(loop.extent.value, 1)
+        size *= max(loop.bound, 1)
         if size > _LARGEST_GRID or abs(loop.low.value) > _LARGEST_VALUE:
             return None
         shape = [1] * len(used)
-        shape[d] = loop.extent.value
-        grid[loop.var] = np.arange(loop.low.value, loop.low.value + loop.extent.value, dtype=np.int64).reshape(shape)
+        shape[d] = loop.bound
+        grid[loop.var] = np.arange(loop.low.value, loop.low.value + loop.bound, dtype=np.int64).reshape(shape)
     return grid
 
 
@@ -143,6 +137,8 @@ def _value(e: PrimExpr, grid: Mapping[Var, Any]) -> Any:
     parts: list[Any] = [_value(c, grid) for c in children(e) if isinstance(c, PrimExpr)]
     if any(p is None for p in parts):
         return None
+    if isinstance(e, ex.Call) and isinstance(e.op, ex.Op) and e.op.name == "tir.likely":
+        return parts[0]
     if isinstance(e, ex.Not):
         return np.logical_not(parts[0])
     if isinstance(e, ex.Cast):
@@ -156,4 +152,4 @@ def _value(e: PrimExpr, grid: Mapping[Var, Any]) -> Any:
     return None if by is None else by(*parts)
 
 
-__all__ = ["Count", "Loop", "average", "conjuncts", "plus", "share_where", "times"]
+__all__ = ["Count", "Loop", "conjuncts", "plus", "share_where", "times"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
 
-from tscript.analysis.counting import Count, Loop, average, conjuncts, plus, share_where, times
+from tscript.analysis.counting import Count, Loop, conjuncts, plus, share_where, times
 from tscript.analysis.flops import Operations, operations
 from tscript.arith.const_bound import Bound, const_bound
 from tscript.arith.simplify import simplify
@@ -74,6 +74,7 @@ class Work:
         self._known: dict[Var, PrimExpr] = dict(values)
         self._path: tuple[Loop, ...] = ()
         self._share: Count = Fraction(1)
+        self._conditions: tuple[PrimExpr, ...] = ()
         self._nest = self.root
         self._views: dict[Buffer, st.MatchBufferRegion] = {}
         self._is_opaque = False
@@ -91,16 +92,22 @@ class Work:
         """An expression in loop variables and unknown sizes only."""
         return simplify(substitute(e, self._known)) if self._known else simplify(e)
 
-    def _under(self, share: Count, body: Callable[[], None]) -> None:
-        before, self._share = self._share, times(self._share, share)
+    def _under(self, condition: PrimExpr, body: Callable[[], None]) -> None:
+        """What runs only where a condition holds; where that cannot be told, always."""
+        share, conditions = self._share, self._conditions
+        self._share = times(share, self._admit(condition))
         body()
-        self._share = before
+        self._share, self._conditions = share, conditions
 
-    def _share_of(self, condition: PrimExpr) -> Fraction | None:
-        share = share_where(condition, self._path)
-        if share is None:
+    def _admit(self, condition: PrimExpr) -> Fraction:
+        """The share of the iterations that are left in which a condition holds; from here on, it does."""
+        before = share_where(self._conditions, self._path)
+        after = share_where((*self._conditions, condition), self._path)
+        if before is None or after is None:
             self.exact = False
-        return share
+            return Fraction(1)
+        self._conditions += (condition,)
+        return after / before if before else Fraction(0)
 
     # -- statements -----------------------------------------------------------------------------
 
@@ -123,49 +130,43 @@ class Work:
 
     def _loop(self, var: Var, low: PrimExpr, extent: PrimExpr, kind: int, tag: str, body: st.Stmt) -> None:
         low, extent = self.plain(low), self.plain(extent)
-        trips: Count = extent
+        outside, nest, conditions = self._path, self._nest, self._conditions
+        varies = False
+        bound: Count = extent
         if isinstance(extent, IntImm):
-            trips = max(extent.value, 0)
-        elif mentions(extent, dict.fromkeys(loop.var for loop in self._path)):
-            trips = self._varying(extent)
+            bound = max(extent.value, 0)
+        elif mentions(extent, dict.fromkeys(loop.var for loop in outside)):
+            high = const_bound(extent, extents_of(outside)).high
+            varies, bound = True, 1 if high is None else max(high, 0)
         elif any_below(extent, _loads):
-            self.exact, trips = False, 1
-        loop = Loop(var, low, extent, trips, kind, tag)
-        outside, nest = self._path, self._nest
+            self.exact, bound = False, 1
+        loop = Loop(var, low, extent, bound, bound, kind, tag)
+        if varies:
+            # Counted as one of its greatest extent, of which not all is run.
+            self._path = (*outside, loop)
+            loop = replace(loop, trips=times(bound, self._admit(make.compare(ex.LT, make.sub(var, low), extent))))
         self._path, self._nest = (*outside, loop), Nest(loop)
         nest.parts.append(self._nest)
         self.nests.append((self._nest, self._path, self.count()))
         if kind in (ForKind.SERIAL, ForKind.PARALLEL):
             self.iterations = plus(self.iterations, self.count())
         self.stmt(body)
-        self._path, self._nest = outside, nest
-
-    def _varying(self, extent: PrimExpr) -> Count:
-        """How often a loop runs on average whose extent depends on loops around it."""
-        found = average(extent, self._path)
-        if found is not None:
-            return found
-        self.exact = False
-        high = const_bound(extent, extents_of(self._path)).high
-        return 1 if high is None else max(high, 0)
+        self._path, self._nest, self._conditions = outside, nest, conditions
 
     def _realize(self, s: st.BlockRealize) -> None:
         block = s.block
         for axis, value in zip(block.iter_vars, s.iter_values, strict=True):
             self._known[axis.var] = self.plain(value)
         condition = self.plain(s.predicate)
-        if isinstance(condition, IntImm):
-            self._under(int(condition.value != 0), lambda: self._block(block, condition))
-            return
-        self.guards = plus(self.guards, self.count())
-        share = self._share_of(condition)
-        self._under(1 if share is None else share, lambda: self._block(block, condition))
+        if not isinstance(condition, IntImm):
+            self.guards = plus(self.guards, self.count())
+        self._under(condition, lambda: self._block(block))
 
-    def _block(self, block: st.Block, condition: PrimExpr) -> None:
+    def _block(self, block: st.Block) -> None:
         self.own |= dict.fromkeys(block.alloc_buffers)
         self._views |= {m.buffer: m for m in block.match_buffers}
         if block.init is not None:
-            self._init(block, block.init, condition)
+            self._init(block, block.init)
         was = self._is_opaque
         if not was and any_below(block.body, _names_memory):
             self._is_opaque = True
@@ -175,27 +176,31 @@ class Work:
         self.stmt(block.body)
         self._is_opaque = was
 
-    def _init(self, block: st.Block, init: st.Stmt, condition: PrimExpr) -> None:
+    def _init(self, block: st.Block, init: st.Stmt) -> None:
         """The init runs where the reduction axes are at their starts: the loops that only they mention run once."""
         reduce = [a for a in block.iter_vars if a.iter_type == ex.IterVar.CommReduce]
         over = variables(*(self._known[a.var] for a in reduce))
         others = variables(*(self._known[a.var] for a in block.iter_vars if a not in reduce))
         if any(v in others for v in over):
             sizes = [a.dom.extent for a in reduce if a.dom is not None]
-            share = math.prod(Fraction(1, max(e.value, 1)) for e in map(self.plain, sizes) if isinstance(e, IntImm))
-            self._under(share, lambda: self.stmt(init))
+            once = math.prod(Fraction(1, max(e.value, 1)) for e in map(self.plain, sizes) if isinstance(e, IntImm))
+            share, self._share = self._share, times(self._share, once)
+            self.stmt(init)
+            self._share = share
             return
-        path, share = self._path, self._share
+        path, share, conditions = self._path, self._share, self._conditions
         self._path = tuple(loop for loop in path if loop.var not in over)
         if self._path != path:
-            # The guard is taken again, over the loops that are left.
-            rest = [c for c in conjuncts(condition) if not mentions(c, over)]
-            found = [share_where(c, self._path) for c in rest]
-            whole = share_where(condition, path)
-            if whole and isinstance(share, (int, Fraction)):
-                self._share = share / whole * math.prod(f for f in found if f is not None)
+            # The conditions are taken again, over the loops that are left.
+            left = [c for condition in conditions for c in conjuncts(condition) if not mentions(c, over)]
+            self._conditions = tuple(left)
+            found = share_where(left, self._path)
+            self._share = Fraction(1) if found is None else found
+            for loop in self._path:
+                if isinstance(loop.trips, (int, Fraction)) and isinstance(loop.bound, (int, Fraction)) and loop.trips:
+                    self._share = times(self._share, Fraction(loop.bound) / loop.trips)
         self.stmt(init)
-        self._path, self._share = path, share
+        self._path, self._share, self._conditions = path, share, conditions
 
     def _bare_block(self, s: st.Block) -> None:
         """A block without values for its axes: for all of them."""
@@ -206,16 +211,16 @@ class Work:
         if s.iter_vars:
             self.stmt(body)
         else:
-            self._block(s, IntImm("bool", 1))
+            self._block(s)
 
     def _if(self, s: st.IfThenElse) -> None:
         self.guards = plus(self.guards, self.count())
         self._compute(s.condition, 1)
-        share = self._share_of(self.plain(s.condition))
-        self._under(1 if share is None else share, lambda: self.stmt(s.then_case))
+        condition = self.plain(s.condition)
+        self._under(condition, lambda: self.stmt(s.then_case))
         other = s.else_case
         if other is not None:
-            self._under(1 if share is None else 1 - share, lambda: self.stmt(other))
+            self._under(make.not_(condition), lambda: self.stmt(other))
 
     def _let(self, s: st.LetStmt) -> None:
         self._compute(s.value, 1)
