@@ -1,6 +1,16 @@
 """Ways to schedule one block."""
 
 from tscript.meta_schedule.schedule_rule.apply_custom_rule import ApplyCustomRule
+from tscript.meta_schedule.schedule_rule.inline_constant_scalars import InlineConstantScalars
+from tscript.meta_schedule.schedule_rule.parallel_vectorize_unroll import ParallelizeVectorizeUnroll
+from tscript.meta_schedule.schedule_rule.random_compute_location import RandomComputeLocation
 from tscript.meta_schedule.schedule_rule.schedule_rule import PyScheduleRule, ScheduleRule
 
-__all__ = ["ApplyCustomRule", "PyScheduleRule", "ScheduleRule"]
+__all__ = [
+    "ApplyCustomRule",
+    "InlineConstantScalars",
+    "ParallelizeVectorizeUnroll",
+    "PyScheduleRule",
+    "RandomComputeLocation",
+    "ScheduleRule",
+]
