@@ -276,7 +276,7 @@ def test_completion_offers_what_users_call_and_nothing_else() -> None:
     offered = [n for n in dir(fresh()) if not n.startswith("_")]
     others = {
         "copy", "fork_seed", "func_working_on", "get", "get_sref", "mod", "remove_rv", "seed", "show", "state", "trace",
-        "work_on", "undo", "checkpoint", "changes",
+        "work_on", "undo", "checkpoint", "changes", "save", "load", "unchecked", "verify",
     }  # fmt: skip
     aliases = {"get_sblock", "reorder_sblock_iter_var"}
     questions = {"can_decompose_padding"}

@@ -10,6 +10,7 @@ from tscript.ir.function import IRModule, PrimFunc
 from tscript.ir.functor import post_order_visit, substitute
 from tscript.ir.stmt import Block, For
 from tscript.schedule.errors import refuse
+from tscript.schedule.numeric import NumericCheck, Unverified
 from tscript.schedule.rng import LinearCongruential
 from tscript.schedule.rv import RV, BlockRV, LoopRV, new_expr_rv
 from tscript.schedule.sref import Mark, StmtSRef
@@ -29,6 +30,11 @@ class ScheduleCore:
         self.trace: Trace | None = Trace()
         self.error_render_level = render_level
         self.enable_check = enable_check
+        # What the program was when checks of meaning were turned off, innermost last; and how it is compared with it.
+        self.unverified: tuple[Unverified, ...] = ()
+        self.numeric = NumericCheck()
+        self.compares_always = False
+        self.original = {**mod.functions}
         self.func_working_on: GlobalVar | None = _focus(mod)
         self.decision: Any = None
         self.recorded: dict[str, Any] = {}
@@ -36,6 +42,28 @@ class ScheduleCore:
         self.history: list[Any] = []
         self.undone: dict[Any, None] = {}
         self.following: list[tuple[str, dict[str, Any]]] = []
+
+    # -- which checks are made ----------------------------------------------------------------
+
+    @property
+    def enable_check(self) -> bool:
+        """Whether steps are refused that may change what the program computes.
+
+        This alone decides about checks of meaning: dependences, coverage, the kinds of axes and blocks. What keeps the
+        program well formed is checked without asking.
+        """
+        return self._enable_check and not self.unverified
+
+    @enable_check.setter
+    def enable_check(self, value: bool) -> None:
+        self._enable_check = value
+
+    @property
+    def compares_steps(self) -> bool:
+        """Whether the program is run and compared after each step."""
+        if self.unverified:
+            return self.unverified[-1].every_step
+        return self.compares_always
 
     # -- meaning of handles ---------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any
 from tscript.ir.expr import GlobalVar
 from tscript.ir.function import IRModule
 from tscript.schedule.core import ScheduleCore, Value
+from tscript.schedule.numeric import Unverified
 from tscript.schedule.sref import Mark, StmtSRef
 
 
@@ -22,6 +23,7 @@ class Snapshot:
     trace: tuple[list[Any], dict[Any, Any]] | None
     rng: int
     focus: GlobalVar | None
+    unverified: tuple[Unverified, ...]
 
     def module(self, like: IRModule) -> IRModule:
         """The program of that moment; attributes are those of `like`."""
@@ -48,6 +50,7 @@ def snapshot(sch: ScheduleCore) -> Snapshot:
         None if trace is None else ([*trace.insts], {**trace.decisions}),
         sch.rng.state,
         sch.func_working_on,
+        sch.unverified,
     )
 
 
@@ -82,6 +85,7 @@ def restore(sch: ScheduleCore, then: Snapshot) -> None:
         sch.trace.decisions.update(decisions)
     sch.rng.state = then.rng
     sch.func_working_on = then.focus
+    sch.unverified = then.unverified
 
 
 def last_changes(sch: ScheduleCore, steps: int) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from tscript.analysis.dependence import Access, Conflict
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import IterVar, Var
 from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BufferRegion, ForKind
 from tscript.schedule.checks import writers_of
-from tscript.schedule.conflicts import Access, Conflict, Touched, find_conflict, touched_by
+from tscript.schedule.conflicts import Touched, find_conflict, touched_by
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.coverage import region_cover
 from tscript.schedule.errors import refuse
@@ -29,14 +30,14 @@ def require_independent(s: ScheduleCore, loop: StmtSRef, what: str, thread_tag: 
 
     A reduce axis may only be bound to threads that can work together (`threadIdx`).
     """
+    if not s.enable_check:
+        return
     var = loop.loop.loop_var
     for block in s.state.blocks_below(loop):
         for axis in axes_using(s.state.realize_of(block), var):
             reduce_here = axis.iter_type == IterVar.CommReduce and thread_tag.startswith("threadIdx.")
             if axis.iter_type != IterVar.DataPar and not reduce_here:
                 _refuse_axis(loop, block, axis, what)
-    if not s.enable_check:
-        return
     found = find_conflict(s.state, loop, at_once=True, private=lambda b: is_private(b, thread_tag))
     if found is not None:
         _refuse_conflict(s, loop, found, what)
@@ -88,7 +89,7 @@ def require_still_independent(
         if found is not None:
             what = f"bound to {tag}" if tag else ForKind.NAMES[loop.loop.kind]
             refuse(
-                f"{{0}} is {what}, and its iterations would meet: {found.explain(loop.loop)}",
+                f"{{0}} is {what}, and its iterations would meet: {found.explain()}",
                 loop.loop,
                 hint="choose a place outside of that loop, or one where each iteration writes elements of its own",
             )
@@ -98,10 +99,10 @@ def _touched_with(state: ScheduleState, loop: StmtSRef, block: StmtSRef) -> Touc
     """What a loop touches of the memory that `block` touches, less what others merely read of what it reads."""
     result: dict[Var, list[tuple[int, Access]]] = {}
     for memory, accesses in touched_by(state, loop).items():
-        own = [a for _, a in accesses if a.block is block]
+        own = [a for _, a in accesses if a.block is block.block]
         if own:
             everything = any(a.is_write for a in own)
-            result[memory] = [(k, a) for k, a in accesses if everything or a.is_write or a.block is block]
+            result[memory] = [(k, a) for k, a in accesses if everything or a.is_write or a.block is block.block]
     return result
 
 
@@ -146,9 +147,9 @@ def _refuse_axis(loop: StmtSRef, block: StmtSRef, axis: IterVar, what: str) -> N
 
 
 def _refuse_conflict(s: ScheduleCore, loop: StmtSRef, found: Conflict, what: str) -> None:
-    blocks = dict.fromkeys(r.block for r in (found.write.block, found.other.block) if r is not None)
+    blocks = dict.fromkeys(b for b in (found.write.block, found.other.block) if b is not None)
     hint = "choose a loop whose iterations touch different elements"
     first = found.write.block
-    if first is not None and any(a.iter_type == IterVar.CommReduce for a in first.block.iter_vars):
+    if first is not None and any(a.iter_type == IterVar.CommReduce for a in first.iter_vars):
         hint += ", or compute the block outside of this loop"
-    refuse(f"{{0}} cannot be {what}: {found.explain(loop.loop)}", loop.loop, *blocks, hint=hint)
+    refuse(f"{{0}} cannot be {what}: {found.explain()}", loop.loop, *blocks, hint=hint)

@@ -14,10 +14,10 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import ScheduleError
-from tscript.schedule.history import Step, snapshot
 from tscript.schedule.instruction import Instruction, InstructionKind, Outputs, Role
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
+from tscript.schedule.stepping import Stepping
 from tscript.schedule.trace import Trace
 
 P = ParamSpec("P")
@@ -53,10 +53,8 @@ class Primitive(Generic[P, R]):
 
     def __call__(self, sch: ScheduleCore, *args: P.args, **kwargs: P.kwargs) -> R:
         """The step, as `Schedule.split(sch, loop, factors)`."""
-        before = snapshot(sch)
-        result = self.run(sch, args, kwargs)
-        sch.history.append(Step(before, not self.kind.is_pure))
-        return result
+        with Stepping(sch, self.__name__, not self.kind.is_pure):
+            return self.run(sch, args, kwargs)
 
     def run(self, sch: ScheduleCore, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Carry out the step on a schedule and record it."""
@@ -139,10 +137,8 @@ class _Bound(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         # A call by the user is what `undo` takes back, with all that is looked up for it.
-        before = snapshot(self._sch)
-        result = self._primitive.run(self._sch, args, kwargs)
-        self._sch.history.append(Step(before, not self._primitive.kind.is_pure))
-        return result
+        with Stepping(self._sch, self.__name__, not self._primitive.kind.is_pure):
+            return self._primitive.run(self._sch, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<primitive {self.__name__}{self.__signature__}>"

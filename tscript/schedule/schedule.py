@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from tscript.ir.json_io import LoadError
 from tscript.ir.stmt import Block, For
 from tscript.printer.changes import changes_text, show_changes
 from tscript.schedule.core import ScheduleCore
-from tscript.schedule.history import Checkpoint, Step, last_changes, restore, snapshot
+from tscript.schedule.history import Checkpoint, last_changes, restore
 from tscript.schedule.instruction import Instruction
+from tscript.schedule.numeric import NumericCheck, Verification
 from tscript.schedule.primitive import run_instruction
 from tscript.schedule.primitives import add_unit_loop as add_unit_loop_
 from tscript.schedule.primitives import annotate as annotate_
@@ -29,6 +30,7 @@ from tscript.schedule.primitives import compute_at as compute_at_
 from tscript.schedule.primitives import compute_inline as compute_inline_
 from tscript.schedule.primitives import decompose_padding as decompose_padding_
 from tscript.schedule.primitives import decompose_reduction as decompose_reduction_
+from tscript.schedule.primitives import enable_checks as enable_checks_
 from tscript.schedule.primitives import enter_postproc as enter_postproc_
 from tscript.schedule.primitives import fuse as fuse_
 from tscript.schedule.primitives import fuse_reduction_epilogue as fuse_reduction_epilogue_
@@ -63,11 +65,14 @@ from tscript.schedule.primitives import write_at as write_at_
 from tscript.schedule.rv import RV, BlockRV, LoopRV
 from tscript.schedule.saved import read_file, saved_text
 from tscript.schedule.sref import StmtSRef
+from tscript.schedule.stepping import Stepping, Unchecked
 from tscript.schedule.trace import Trace
+from tscript.schedule.verify import verified
 from tscript.support.errors import TScriptError
 
 _MASKS = {"none": 0, "all": 3}
 _LEVELS = ("detail", "fast", "none")
+_CHECKS = (None, "numeric", "none")
 _SHOWN = {"func_working_on", "state", "trace"}
 
 
@@ -76,8 +81,20 @@ class Schedule(ScheduleCore):
     recorded in `trace`.
 
     `mod` is a module or a function; `seed` makes sampling repeatable (1 to 2147483647). `debug_mask` "all"
-    checks the bookkeeping after every step; `error_render_level` is "detail", "fast" or "none";
-    `enable_check=False` leaves out the checks that experts may want to skip.
+    checks the bookkeeping after every step; `error_render_level` is "detail", "fast" or "none".
+
+    With `check="numeric"`, the program is run on random arguments after each step and compared with how it was: a step
+    that changes the result is refused. `enable_check=False` leaves out the checks that a step keeps the meaning of the
+    program, which the trace tells (see `enable_checks`), and has steps compared, unless `check="none"`.
+
+    >>> from tscript.testing.workloads import matmul
+    >>> sch = Schedule(matmul(128, 128, 128).func, check="numeric")
+    >>> i, j, k = sch.get_loops("C")
+    >>> sch.reorder(k, i)
+    >>> Schedule(matmul(8, 8, 8).func, check="sometimes")
+    Traceback (most recent call last):
+    ...
+    ValueError: check is None, 'numeric' or 'none', not 'sometimes'
     """
 
     def __init__(
@@ -88,12 +105,15 @@ class Schedule(ScheduleCore):
         debug_mask: str | int = "none",
         error_render_level: str = "detail",
         enable_check: bool = True,
+        check: str | None = None,
     ) -> None:
-        super().__init__(
-            _as_module(mod), _checked_seed(seed), _mask(debug_mask), _level(error_render_level), enable_check
-        )
+        super().__init__(_as_module(mod), _checked_seed(seed), _mask(debug_mask), _level(error_render_level), True)
+        self.compares_always = _check(check) == "numeric"
         if self.trace is not None:
-            self.trace.start = partial(Schedule, self.mod, enable_check=enable_check)
+            self.trace.start = partial(Schedule, self.mod)
+        if not enable_check:
+            self.enable_checks(False, "the schedule was made with enable_check=False", every_step=check != "none")
+            self.history.clear()
 
     @staticmethod
     def _create_non_traced(mod: IRModule | PrimFunc, **options: Any) -> Schedule:
@@ -118,8 +138,9 @@ class Schedule(ScheduleCore):
             self.mod,
             debug_mask=self.state.debug_mask,
             error_render_level=self.error_render_level,
-            enable_check=self.enable_check,
         )
+        other.enable_check, other.unverified, other.original = self._enable_check, self.unverified, self.original
+        other.numeric, other.compares_always = self.numeric.copy(), self.compares_always
         other.state, mapping = self.state.copy()
         other.symbols = {rv: mapping.get(v, v) if isinstance(v, StmtSRef) else v for rv, v in self.symbols.items()}
         other.trace = None if self.trace is None else self.trace.copy()
@@ -163,10 +184,8 @@ class Schedule(ScheduleCore):
         self, inst: Instruction, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
     ) -> list[Any]:
         """Carry out a recorded step with other inputs; its outputs."""
-        before = snapshot(self)
-        outputs = run_instruction(self, inst, inputs, attrs, decision)
-        self.history.append(Step(before, not inst.kind.is_pure))
-        return outputs
+        with Stepping(self, inst.kind.method, not inst.kind.is_pure):
+            return run_instruction(self, inst, inputs, attrs, decision)
 
     def can_decompose_padding(self, block: BlockRV, loop: LoopRV) -> bool:
         """Whether `decompose_padding` would be accepted; nothing is recorded."""
@@ -182,7 +201,7 @@ class Schedule(ScheduleCore):
         """
         if self.trace is None or self.trace.start is None:
             raise ValueError("the schedule records no trace, so there is nothing to save")
-        Path(path).write_text(saved_text(self.trace.start().mod, self.trace, self.enable_check), encoding="utf-8")
+        Path(path).write_text(saved_text(self.trace.start().mod, self.trace, self._enable_check), encoding="utf-8")
 
     @staticmethod
     def load(path: str | Path, *, seed: int | None = None) -> Schedule:
@@ -211,6 +230,49 @@ class Schedule(ScheduleCore):
             done = 0 if sch.trace is None else len(sch.trace.insts)
             raise LoadError(f"{path}: line {done + 1} of its trace: {error}") from error
         return sch
+
+    # -- meaning ----------------------------------------------------------------------------------
+
+    def unchecked(self, reason: str) -> Unchecked:
+        """A context in which steps are not refused for what they may do to the meaning of the program.
+
+        When it ends, the program is run on random arguments and compared with the one from before: where something
+        differs, ScheduleError tells what, and the schedule goes back to before the context, as it does if a step fails.
+        The trace has it all; `undo` takes it back as one step. Raises ScheduleError without a reason.
+
+        >>> from tscript.testing.workloads import matmul
+        >>> sch = Schedule(matmul(8, 8, 8).func)
+        >>> i, j, k = sch.get_loops("C")
+        >>> with sch.unchecked("the order of the sums does not matter"):
+        ...     sch.reorder(k, i)
+        >>> [line.split("(")[0] for line in sch.trace.as_python()[-3:]]
+        ['sch.enable_checks', 'sch.reorder', 'sch.enable_checks']
+        """
+        return Unchecked(self, reason, self.enable_checks)
+
+    def verify(
+        self,
+        *,
+        seed: int = 0,
+        sizes: Mapping[str, int] | None = None,
+        special_values: bool = False,
+        whole: bool = False,
+    ) -> Verification:
+        """Replay the trace step by step on the program that the schedule was made of, and name the first step that
+        changes what is computed. Options are as for `tscript.compare`.
+
+        Within steps that were not checked one by one, only what is left in the end counts. Raises ValueError for a
+        schedule without a trace, and the fault of a program that fails itself.
+
+        >>> from tscript.testing.workloads import matmul
+        >>> sch = Schedule(matmul(8, 8, 8).func)
+        >>> sch.parallel(sch.get_loops("C")[0])
+        >>> sch.verify().show()
+        no step of 3 steps changed the result
+        """
+        fresh = Schedule(IRModule({**self.original}), check="none")
+        fresh.numeric = NumericCheck(enabled=False)
+        return verified(self.trace, fresh, NumericCheck(seed, dict(sizes or {}), special_values, whole))
 
     # -- going back -------------------------------------------------------------------------------
 
@@ -315,6 +377,7 @@ class Schedule(ScheduleCore):
     annotate = annotate_.annotate
     unannotate = annotate_.unannotate
     enter_postproc = enter_postproc_.enter_postproc
+    enable_checks = enable_checks_.enable_checks
     compute_at = compute_at_.compute_at
     reverse_compute_at = reverse_compute_at_.reverse_compute_at
     decompose_reduction = decompose_reduction_.decompose_reduction
@@ -376,6 +439,12 @@ def _mask(mask: str | int) -> int:
     if not isinstance(mask, int):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"debug_mask is 'none', 'all' or a number, not {mask!r}")
     return int(mask)
+
+
+def _check(check: str | None) -> str | None:
+    if check not in _CHECKS:
+        raise ValueError(f"check is None, 'numeric' or 'none', not {check!r}")
+    return check
 
 
 def _level(level: str) -> str:

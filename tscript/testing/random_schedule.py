@@ -11,7 +11,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.expr import PrimExpr
 from tscript.ir.functor import post_order_visit
 from tscript.ir.index_map import IndexMap
-from tscript.ir.stmt import Block, BufferStore
+from tscript.ir.stmt import Block, BufferStore, For, ForKind
 from tscript.schedule import BlockRV, LoopRV, Schedule, ScheduleError
 from tscript.testing.random_layouts import random_index_map, random_pad_value
 from tscript.testing.random_tensorize import Tile, register_tile
@@ -409,6 +409,30 @@ def _enter_postproc(sch: Schedule, r: RandomSteps) -> None:
     sch.enter_postproc()
 
 
+def _unchecked(sch: Schedule, r: RandomSteps) -> None:
+    """A step that only running the program holds to its meaning; a refusal must undo all that came with it."""
+    program, insts = dict(sch.mod.functions), len(sch.trace.insts) if sch.trace is not None else 0
+    # Running in order says nothing of iterations that run at once, so these are left as they are.
+    at_once = any(n.kind not in (ForKind.SERIAL, ForKind.UNROLLED) for n in _loops_of(sch))
+    step = _split if at_once else r.rng.choice([_reorder, _reorder, _decompose_reduction, _compute_at])
+    try:
+        with sch.unchecked("a random step"):
+            step(sch, r)
+    except ScheduleError:
+        assert sch.mod.functions == program, "the program has changed"
+        assert sch.trace is None or len(sch.trace.insts) == insts, "the trace has changed"
+        assert sch.enable_check, "checks are still off"
+        if isinstance(sch, WatchedSchedule):
+            sch.note()
+        raise
+
+
+def _loops_of(sch: Schedule) -> list[For]:
+    found: list[For] = []
+    post_order_visit(sch.mod["main"].body, lambda n: found.append(n) if isinstance(n, For) else None)
+    return found
+
+
 _STEPS: list[tuple[str, Step]] = [
     *[("split", _split)] * 4,
     *[("fuse", _fuse)] * 3,
@@ -427,6 +451,7 @@ _STEPS: list[tuple[str, Step]] = [
     ("read_at", _copy_at("read_at")),
     ("write_at", _copy_at("write_at")),
     ("rolling_buffer", _rolling_buffer),
+    ("enable_checks", _unchecked),
     *[("compute_inline", _inline("compute_inline"))] * 2,
     *[("reverse_compute_inline", _inline("reverse_compute_inline"))] * 2,
     ("blockize", _blockize),

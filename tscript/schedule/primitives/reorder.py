@@ -60,10 +60,12 @@ def reorder(s: ScheduleCore, *loops: LoopRV) -> None:
     order = [next(given) if sref in moved else sref for sref in chain]
     for k, sref in enumerate(order):
         require_independent_range(sref.loop, [later.loop for later in order[k + 1 :]])
-    _require_blocks(s, chain[0])
+    if s.enable_check:
+        _require_blocks(s, chain[0])
     if all(a is b for a, b in zip(chain, order, strict=True)):
         return
-    _require_same_dependences(s, chain, order)
+    if s.enable_check:
+        _require_same_dependences(s, chain, order)
     body: Stmt = chain[-1].loop.body
     for sref in reversed(order):
         body = sref.loop.replace(body=body)
@@ -107,13 +109,9 @@ def _require_same_dependences(s: ScheduleCore, chain: Sequence[StmtSRef], order:
     for (outer, _), (inner, found) in pairwise(carriers):
         if places[outer] > places[inner]:
             refuse(
-                f"{{0}} cannot go inside {{1}}: {found.explain(inner.loop)}",
+                f"{{0}} cannot go inside {{1}}: {found.explain()}",
                 outer.loop,
                 inner.loop,
-                *_blocks(found.write.block, found.other.block),
+                *dict.fromkeys(b for b in (found.write.block, found.other.block) if b is not None),
                 hint="keep the order of these two loops",
             )
-
-
-def _blocks(*srefs: StmtSRef | None) -> list[Stmt]:
-    return list(dict.fromkeys(r.block for r in srefs if r is not None))
