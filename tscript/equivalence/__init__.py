@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tscript.equivalence.comparison import Difference, Report, compare
+from tscript.equivalence.comparison import Difference, Report, Trial, compare
 from tscript.equivalence.tolerance import Tolerance, compare_arrays, first_difference
 
-__all__ = ["Difference", "Report", "Tolerance", "compare", "compare_arrays", "first_difference"]
+__all__ = ["Difference", "Report", "Tolerance", "Trial", "compare", "compare_arrays", "first_difference"]

@@ -16,7 +16,7 @@ from tscript.ir.expr import Call, Op, Var
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.ir.functor import post_order_visit
 from tscript.ir.stmt import Block, BufferStore
-from tscript.support.errors import InterpError
+from tscript.support.errors import InterpError, UnknownMeaning
 
 WHOLE = 100_000
 """Programs of up to about so many iterations are run whole."""
@@ -249,10 +249,15 @@ class Trial:
         return cut.function if cut.whole_work > WHOLE else None
 
     def compare(self, func: PrimFunc, mod: IRModule, result: Report, tolerance: Tolerance | None = None) -> None:
-        """Run a function that takes the same arguments, and note in `result` what was compared and differs."""
+        """Run a function that takes the same arguments, and note in `result` what was compared and differs.
+
+        Raises UnknownMeaning for one that the interpreter cannot run.
+        """
         result.sizes = self.sizes
         try:
             got, is_cut = self._run(func, mod, self.arguments)
+        except UnknownMeaning:
+            raise
         except InterpError as error:
             result.difference = Difference(self.name, "", (), None, str(error))
             return

@@ -9,7 +9,7 @@ from typing import Any
 
 from tscript.interp.emit import Site
 from tscript.ir import stmt as st
-from tscript.support.errors import InternalError, InterpError
+from tscript.support.errors import InternalError, InterpError, UnknownMeaning
 
 
 def _element(buffer: str, indices: Sequence[int]) -> str:
@@ -83,7 +83,9 @@ def assumption_fails() -> InterpError:
 
 def unsupported(name: str) -> Any:
     """An intrinsic without a meaning here."""
-    raise InterpError(f"intrinsic {name} has no meaning in the interpreter; it belongs to a later stage or to hardware")
+    raise UnknownMeaning(
+        f"intrinsic {name} has no meaning in the interpreter; it belongs to a later stage or to hardware"
+    )
 
 
 def require_room(name: str, room: int, base: int, shape: tuple[int, ...], strides: tuple[int, ...], lanes: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tscript.support.span import Span
 
 
@@ -71,6 +73,14 @@ class VerifyError(TScriptError):
     """A program that breaks a rule of the IR; the rule's number is in the text."""
 
 
+class CheckError(TScriptError):
+    """A program in which `tscript.analysis.check` found something. `report` has the findings."""
+
+    def __init__(self, text: str, report: Any) -> None:
+        super().__init__(text)
+        self.report = report
+
+
 class ScheduleError(TScriptError):
     """A schedule primitive that was refused."""
 
@@ -120,6 +130,10 @@ class InterpError(TScriptError):
             if text := self.span.render():
                 parts.append(text)
         return "\n".join(parts)
+
+
+class UnknownMeaning(InterpError):
+    """A program that uses what has a meaning on some hardware only, so that the interpreter cannot run it."""
 
 
 class CallError(TScriptError, TypeError):
