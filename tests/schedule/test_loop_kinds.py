@@ -119,8 +119,7 @@ def test_neighbours_that_are_written_by_another_iteration_are_seen() -> None:
                 B[v] = A[v - 1]
 
     error = rejects(stencil, on("A", 0, "parallel"), r"block `A` writes `A\[i\]` and block `B` reads `A\[i - 1\]`")
-    found = re.search(r"iterations i = (\d+) and i = (\d+) touch the same element", str(error))
-    assert found is not None and int(found[2]) - int(found[1]) == 1
+    assert "iteration (i=1) writes A[1], iteration (i=2) reads it" in str(error)
 
 
 def test_an_update_in_place_may_be_parallel_only_where_it_stays_with_its_element() -> None:
@@ -147,8 +146,15 @@ def test_an_update_in_place_may_be_parallel_only_where_it_stays_with_its_element
 
     for method in ("parallel", "vectorize"):
         check_schedule(same, on("A", 0, method))
-        rejects(next_one, on("A", 0, method), "iterations i = 1 and i = 0 touch the same element", ["i", "A"])
-        rejects(one, on("A", 0, method), r"block `A` writes `A\[0\]`: iterations i = 0 and i = 1", ["i", "A"])
+        rejects(
+            next_one, on("A", 0, method), re.escape("iteration (i=1) writes A[1], iteration (i=0) reads it"), ["i", "A"]
+        )
+        rejects(
+            one,
+            on("A", 0, method),
+            re.escape("block `A` writes `A[0]`: iteration (i=0) writes A[0], iteration (i=1) writes it too"),
+            ["i", "A"],
+        )
 
 
 def test_windows_that_overlap_may_be_rewritten_with_the_same_values() -> None:

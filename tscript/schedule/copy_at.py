@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tscript.analysis import detect_regions
+from tscript.analysis.dependence import footprint
 from tscript.analysis.ranges import loop_range, range_bounds
 from tscript.arith import simplify
 from tscript.ir import construct as make
@@ -29,7 +30,7 @@ from tscript.ir.stmt import (
 from tscript.schedule.bindings import TRUE, ranges_around
 from tscript.schedule.buffers import cache_of
 from tscript.schedule.checks import require_stage_pipeline
-from tscript.schedule.conflicts import accesses_of, memory_of
+from tscript.schedule.conflicts import memory_of
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.loop_checks import require_loop
@@ -105,7 +106,7 @@ def _require_plain_uses(s: ScheduleCore, access: CachedAccess, at: StmtSRef, chi
     memory = memory_of(s.state, at)
     mine = memory(access.buffer)
     name = access.buffer.name
-    for a in accesses_of(s.state, at.loop):
+    for a in footprint(at.loop).found:
         if a.block is None and memory(a.buffer) is mine:
             refuse(f"a statement outside of blocks uses `{name}` in {{0}}", at.loop)
     for child in children:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
+from tscript.analysis.dependence import Access, footprint, keeps_apart
 from tscript.ir.construct import cast
 from tscript.ir.expr import EQ, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
 from tscript.ir.stmt import Block, For, SeqStmt, Stmt, seq
 from tscript.schedule.bindings import is_proved, ranges_around, rebind
-from tscript.schedule.conflicts import Access, accesses_of, keeps_apart, memory_of
+from tscript.schedule.conflicts import memory_of
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Outputs, Role
@@ -170,11 +172,11 @@ def _require_free_way(s: ScheduleCore, nests: Sequence[Nest], stmts: Sequence[St
     for stmt in stmts:
         if stmt in tops:
             assert isinstance(stmt, For)
-            passing.append((stmt, accesses_of(s.state, stmt)))
+            passing.append((stmt, footprint(stmt).found))
             if len(passing) == len(nests):
                 return
             continue
-        for b in accesses_of(s.state, stmt):
+        for b in footprint(stmt).found:
             for top, accesses in passing:
                 for a in accesses:
                     if memory(a.buffer) is memory(b.buffer) and (a.is_write or b.is_write):
@@ -189,12 +191,12 @@ def _touched(s: ScheduleCore, nest: Nest, new_vars: Sequence[Var]) -> list[Acces
     """What an iteration of a nest touches, in terms of the new variables."""
     renamed = _renamed(nest, new_vars)
     result: list[Access] = []
-    for a in accesses_of(s.state, nest[0].loop):
+    for a in footprint(nest[0].loop).found:
         domain: dict[Var, Range] = {}
         for v, r in a.domain.items():
             new = renamed.get(v, v)
             domain[new if isinstance(new, Var) else v] = _in(r, renamed)
-        result.append(Access(a.block, a.buffer, tuple(_in(r, renamed) for r in a.region), a.is_write, domain))
+        result.append(replace(a, region=tuple(_in(r, renamed) for r in a.region), domain=domain, conditions=()))
     return result
 
 

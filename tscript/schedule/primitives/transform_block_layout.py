@@ -108,7 +108,7 @@ def _require_any_order(s: ScheduleCore, target: StmtSRef, loops: Sequence[StmtSR
     for r in loops:
         found = find_conflict(s.state, r, at_once=False, within=touched)
         if found is not None:
-            refuse(f"the order of the iterations of {{0}} matters: {found.explain(r.loop)}", target.block, r.loop)
+            refuse(f"the order of the iterations of {{0}} matters: {found.explain()}", target.block, r.loop)
     predicate = s.state.realize_of(target).predicate
     reduced = {
         r.loop.loop_var: None
