@@ -15,6 +15,7 @@ from tscript.ir.function import IRModule, PrimFunc
 from tscript.ir.structural import structural_equal
 from tscript.lower.apart import may_meet
 from tscript.lower.pipeline import CPU_PIPELINE, Pass, Watch, lower_module
+from tscript.lower.pressure import RegisterFile, describe, find_spills
 from tscript.runtime.fastcall import is_available
 from tscript.runtime.function import CompiledFunction
 from tscript.runtime.module import Module
@@ -49,6 +50,10 @@ class _Processors(Protocol):
 
     def features_of(self, target: Target) -> list[str]:
         """Features switched on and off."""
+        ...
+
+    def vector_registers(self, target: Target) -> tuple[int, int]:
+        """How many there are, and the bytes of each."""
         ...
 
     def ineffective_options(self, target: Target) -> list[str]:
@@ -123,6 +128,9 @@ def build(
             warnings.warn(f"these options of the target change nothing yet: -{', -'.join(idle)}", stacklevel=2)
     backend = _backend()
     lowered = _lower(mod, passes)
+    spills = _spills(lowered, targets, processors)
+    if spills:
+        warnings.warn(spills, stacklevel=2)
     code = backend.emit_module(lowered, is_available(), main, _where_apart(mod, lowered, passes))
     level = int(next(iter(targets.values()), main).get_attr("opt-level", _OPT_LEVEL))
     compiled = backend.CompiledModule(code, main.mcpu, processors.features_of(main), level)
@@ -170,6 +178,16 @@ def _lower(mod: IRModule, passes: Sequence[Pass], watch: Watch | None = None) ->
         return show if watches else None
 
     return lower_module(mod, passes, watch_of)
+
+
+def _spills(lowered: IRModule, targets: dict[str, Target], processors: _Processors) -> str:
+    """What to say of tiles that are larger than the registers of their target; empty where there are none."""
+    found: list[str] = []
+    for v, f in lowered.functions.items():
+        spills = find_spills(f, RegisterFile(*processors.vector_registers(targets[v.name_hint])))
+        if spills:
+            found.append(describe(v.name_hint, spills))
+    return "\n".join(found)
 
 
 def _where_apart(mod: IRModule, lowered: IRModule, passes: Sequence[Pass]) -> IRModule:

@@ -60,7 +60,9 @@ def steps_of(body: Stmt) -> int:
         if isinstance(node, (BufferStore, Evaluate)):
             total += 1
         elif isinstance(node, For):
-            total += 16
+            # A short vectorised loop is a statement or two.
+            is_vector = node.kind == ForKind.VECTORIZED and isinstance(node.extent, IntImm) and node.extent.value <= 64
+            total += 1 if is_vector else 16
         elif isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "tir.ret":
             total += 1
 

@@ -75,6 +75,14 @@ def features_of(target: Target) -> list[str]:
     return target.mattr if width is None else [width, *target.mattr]
 
 
+def vector_registers(target: Target) -> tuple[int, int]:
+    """How many vector registers the code for a target has, and the bytes of each."""
+    if _architecture(llvm.get_process_triple()) not in ("x86_64", "i686"):
+        return 32, 16
+    widest = 64 if "avx512f" in target.features else 32 if "avx" in target.features else 16
+    return 32 if widest == 64 else 16, min(widest, int(target.get_attr("vector-width", 0) or 512) // 8)
+
+
 def fast_math_of(target: Target) -> str:
     """LLVM's flags for the freedom that a target gives to floating-point operations, with a blank after each."""
     given = {
@@ -126,4 +134,5 @@ __all__ = [
     "ineffective_options",
     "known_to_llvm",
     "require_processor",
+    "vector_registers",
 ]
