@@ -45,7 +45,8 @@ class Spill:
         return (
             f"the loop over {self.loop} keeps the tile {self.tile} ({values}) in {self.held} vector registers and "
             f"needs {self.operands} more for operands, but the target has {self.available}: part of it goes "
-            f"through memory in each iteration\n  try: unroll or vectorize less around this loop, to at most {fits} registers"
+            f"through memory in each iteration\n"
+            f"  try: unroll or vectorize less around this loop, to at most {fits} registers"
         )
 
 
