@@ -5,6 +5,7 @@ from __future__ import annotations
 from tscript.support.errors import (
     BuildError,
     CallError,
+    CheckError,
     CorruptLibraryError,
     InternalError,
     InterpError,
@@ -21,6 +22,7 @@ DiagnosticError = ScriptError
 TVMError = TScriptError
 
 __all__ = [
-    "BuildError", "CallError", "CorruptLibraryError", "DiagnosticError", "InternalError", "InterpError", "LibraryError",
-    "LoweringError", "ScheduleError", "ScriptError", "TScriptError", "TVMError", "TuneError", "VerifyError",
+    "BuildError", "CallError", "CheckError", "CorruptLibraryError", "DiagnosticError", "InternalError", "InterpError",
+    "LibraryError", "LoweringError", "ScheduleError", "ScriptError", "TScriptError", "TVMError", "TuneError",
+    "VerifyError",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tscript.analysis.checkers.check import OOBChecker, check
-from tscript.analysis.checkers.report import CheckError, Finding, Report
+from tscript.analysis.checkers.report import Finding, Report
+from tscript.support.errors import CheckError
 
 __all__ = ["CheckError", "Finding", "OOBChecker", "Report", "check"]

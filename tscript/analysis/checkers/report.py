@@ -6,20 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
-from tscript.support.errors import TScriptError
+from tscript.support.errors import CheckError
 from tscript.support.span import Span
 
 PROVEN, POSSIBLE = "proven", "possible"
-
-
-class CheckError(TScriptError):
-    """A program in which a check found something; `report` has it all."""
-
-    def __init__(self, report: Report, strict: bool) -> None:
-        self.report = report
-        self.strict = strict
-        shown = report.failures(strict)
-        super().__init__("\n\n".join(str(f) for f in shown))
 
 
 @dataclass(frozen=True)
@@ -83,8 +73,9 @@ class Report(Sequence[Finding]):
 
     def require_none(self, strict: bool = False) -> None:
         """CheckError, with the findings as its text, if there are `failures(strict)`."""
-        if self.failures(strict):
-            raise CheckError(self, strict)
+        failures = self.failures(strict)
+        if failures:
+            raise CheckError("\n\n".join(map(str, failures)), self)
 
     @overload
     def __getitem__(self, index: int) -> Finding: ...

@@ -36,6 +36,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.expr import PrimExpr, Range, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import substitute
+from tscript.ir.linear import linear_form
 from tscript.ir.occurrences import mentions, reads_memory, variables
 
 KIND: Final = "uninitialized"
@@ -96,10 +97,53 @@ def _covers(write: Site, read: Site, proofs: Proofs, private: bool) -> bool:
             case _:
                 pass
     base = [substitute(i, values) for i in write.base]
-    analyzer = proofs.at(read.scope)
-    inner = [c for c in conditions if mentions(c, domains)]
     if any(reads_memory(e) for e in (*base, *conditions)):
         return False
+    return _covers_alike(base, domains, conditions, read, proofs) or _covers_region(
+        base, domains, conditions, read, proofs
+    )
+
+
+Domains = dict[Var, Range]
+
+
+def _covers_alike(
+    base: Sequence[PrimExpr], domains: Domains, conditions: Sequence[PrimExpr], read: Site, proofs: Proofs
+) -> bool:
+    """Whether the write has an iteration of the same form for each of the read: its loops take values of the read's."""
+    assert read.base is not None
+    analyzer = proofs.at(read.scope)
+    written = [linear_form(analyzer.simplify(i))[0] for i in base]
+    wanted = [linear_form(analyzer.simplify(i))[0] for i in read.base]
+    chosen: dict[Var, PrimExpr] = {}
+    taken: set[PrimExpr] = set()
+    for v, dom in domains.items():
+        if mentions(dom.min, domains) or mentions(dom.extent, domains):
+            return False
+        factors = [terms.get(v, 0) for terms in written]
+        if not any(factors):
+            if not analyzer.can_prove(make.compare(ex.GE, dom.extent, 1)):
+                return False
+            chosen[v] = dom.min
+            continue
+        like = [t for terms in wanted for t in terms if [other.get(t, 0) for other in wanted] == factors]
+        same = next((t for t in like if t not in taken and proofs.lies_within(t, dom, read.scope)), None)
+        if same is None:
+            return False
+        taken.add(same)
+        chosen[v] = make.cast(same, v.dtype)
+    return all(
+        analyzer.can_prove(make.compare(ex.EQ, substitute(i, chosen), j)) for i, j in zip(base, read.base, strict=True)
+    ) and all(analyzer.can_prove(substitute(c, chosen)) for c in conditions)
+
+
+def _covers_region(
+    base: Sequence[PrimExpr], domains: Domains, conditions: Sequence[PrimExpr], read: Site, proofs: Proofs
+) -> bool:
+    """Whether the write, through all its loops, fills a region that holds what is read."""
+    assert read.base is not None
+    analyzer = proofs.at(read.scope)
+    inner = [c for c in conditions if mentions(c, domains)]
     if not all(mentions(c, domains) or analyzer.can_prove(c) for c in conditions):
         return False
     used = variables(*base, *inner)
