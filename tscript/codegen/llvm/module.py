@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -122,22 +123,34 @@ class CompiledModule(MachineCode):
 
 
 def _compiled(code: ModuleCode, machine: Any, level: int) -> tuple[bytes, bytes]:
-    """Optimised bitcode, and object code made of it."""
-    # A context of its own, so that builds in several threads share nothing.
-    context = llvm.create_context()
-    try:
-        module = _parse(code.text, context)
+    """Optimised bitcode, and object code made of it; less optimised, with a warning, where the optimiser fails."""
+    failure = ""
+    for lower in range(level, -1, -1):
+        # A context of its own, so that builds in several threads share nothing.
+        context = llvm.create_context()
         try:
-            for name in code.intrinsics:
-                require_known(module, name)
-            module.triple = process_triple()
-            module.data_layout = str(machine.target_data)
-            _optimise(module, machine, level)
-            return module.as_bitcode(), machine.emit_object(module)
+            module = _parse(code.text, context)
+            try:
+                for name in code.intrinsics:
+                    require_known(module, name)
+                module.triple = process_triple()
+                module.data_layout = str(machine.target_data)
+                _optimise(module, machine, lower)
+                module.verify()
+                return module.as_bitcode(), machine.emit_object(module)
+            except BuildError:
+                raise
+            except RuntimeError as e:
+                failure = str(e)
+            finally:
+                module.close()
         finally:
-            module.close()
-    finally:
-        context.close()
+            context.close()
+        if lower == 0:
+            break
+        text = f"LLVM failed at optimisation level {lower}, so that level {lower - 1} is taken: {failure}"
+        warnings.warn(text, stacklevel=4)
+    raise BuildError(f"LLVM failed to compile the module at every optimisation level: {failure}")
 
 
 def _parse(text: str, context: Any) -> Any:
