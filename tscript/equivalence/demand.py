@@ -9,6 +9,7 @@ access out of bounds, is not seen.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,13 +26,17 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.expr import BufferLoad, Call, IntImm, Op, PrimExpr, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import Rewriter, post_order_visit, pre_order_visit
-from tscript.ir.occurrences import any_below
+from tscript.ir.occurrences import any_below, variables
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Wanted = dict[Buffer, list[Mask]]
 """For each buffer, the positions wanted in each dimension."""
 
+Values = np.ndarray[Any, np.dtype[Any]] | None
+"""Values of a loop variable; None where they are too many to list."""
+
 _MOST_VALUES = 1 << 20
+_MOST_TOGETHER = 1 << 16
 _MOST_ROUNDS = 40
 
 
@@ -70,6 +75,7 @@ class Cut:
         }
         self._memory: dict[Var, Buffer] = {}
         self._wanted: Wanted = {}
+        self._users: dict[tuple[PrimExpr, PrimExpr], dict[Var, None]] = {}
         self._counts: dict[Buffer, list[np.ndarray[Any, Any]]] = {}
         for k, masks in wanted.items():
             self._wanted[func.buffer_map[func.params[k]]] = [m.copy() for m in masks]
@@ -77,7 +83,7 @@ class Cut:
             if p in func.buffer_map:
                 self._note_memory(func.buffer_map[p])
         self._collect(func.body, (), ())
-        self._ranges: dict[st.For, np.ndarray[Any, Any] | None] = {}
+        self._ranges: dict[st.For, Values] = {}
         for u in self._units:
             for k, loop in enumerate(u.loops):
                 if loop not in self._ranges:
@@ -157,7 +163,7 @@ class Cut:
             post_order_visit(value, look)
         return found
 
-    def _range(self, loop: st.For, around: Sequence[st.For]) -> np.ndarray[Any, Any] | None:
+    def _range(self, loop: st.For, around: Sequence[st.For]) -> Values:
         """All values of a loop variable, or more; None where they are too many."""
         outer: dict[Var, Bounds] = {}
         for o in around:
@@ -171,7 +177,7 @@ class Cut:
 
     # -- what is needed -----------------------------------------------------------------------------
 
-    def _settle(self) -> list[dict[st.For, np.ndarray[Any, Any] | None] | None]:
+    def _settle(self) -> list[dict[st.For, Values] | None]:
         """For each unit, the iterations of its loops that may matter; None for one that does not matter at all."""
         for _ in range(_MOST_ROUNDS):
             kept = [self._narrowed(u) for u in self._units]
@@ -186,46 +192,76 @@ class Cut:
                 return kept
         raise CannotCut("its results depend on each other in too long a chain")
 
-    def _narrowed(self, unit: _Unit) -> dict[st.For, np.ndarray[Any, Any] | None] | None:
+    def _narrowed(self, unit: _Unit) -> dict[st.For, Values] | None:
         values = {loop: self._ranges[loop] for loop in unit.loops}
         if any(v is not None and len(v) == 0 for v in values.values()):
             return None
         for _ in range(2):
-            for loop in reversed(unit.loops):
-                mine = values[loop]
-                if mine is None:
-                    continue
-                known = self._known(values)
-                known[loop.loop_var] = (mine, mine)
-                hit = np.zeros(len(mine), dtype=bool)
-                for w in unit.writes:
-                    hit |= self._meets(w, known)
-                if not hit.any():
-                    return None
-                values[loop] = mine[hit]
-        return values if any(np.any(self._meets(w, self._known(values))) for w in unit.writes) else None
+            hits = [h for w in unit.writes if (h := self._hits(w, values)) is not None]
+            if not hits:
+                return None
+            for loop, mine in values.items():
+                if mine is not None:
+                    values[loop] = mine[np.logical_or.reduce([h.get(loop, np.ones(len(mine), bool)) for h in hits])]
+        return values
 
-    def _known(self, values: Mapping[st.For, np.ndarray[Any, Any] | None]) -> dict[Var, Bounds]:
+    def _known(self, values: Mapping[st.For, Values]) -> dict[Var, Bounds]:
         known: dict[Var, Bounds] = {}
         for loop, mine in values.items():
             known[loop.loop_var] = self._hull_of_range(loop, known) if mine is None else (int(mine[0]), int(mine[-1]))
         return known
 
-    def _meets(self, access: _Access, known: Mapping[Var, Bounds]) -> Any:
-        """Whether elements may be wanted."""
+    def _hits(self, access: _Access, values: Mapping[st.For, Values]) -> dict[st.For, Mask] | None:
+        """For each loop, the values with which elements may be wanted; None where none is."""
         if access.buffer not in self._wanted:
-            return False
+            return None
         if access.buffer not in self._counts:
             sums = [np.concatenate([[0], np.cumsum(m)]) for m in self._wanted[access.buffer]]
             self._counts[access.buffer] = sums
-        result: Any = True
-        for count, (first, last) in zip(self._counts[access.buffer], access.ends, strict=True):
-            low = np.clip(bounds_of(first, known, self._values)[0], 0, len(count) - 1)
-            end = np.clip(bounds_of(last, known, self._values)[1] + 1, 0, len(count) - 1)
-            result = result & (count[np.maximum(end, low)] - count[low] > 0)
-        return result
+        found: dict[st.For, Mask] = {}
+        for count, ends in zip(self._counts[access.buffer], access.ends, strict=True):
+            loops, low, end = self._spans(ends, values, len(count) - 1)
+            hit = count[np.maximum(end, low)] - count[low] > 0
+            if not hit.any():
+                return None
+            for axis, loop in enumerate(loops):
+                seen: Mask = np.asarray(hit.any(axis=tuple(k for k in range(len(loops)) if k != axis)))
+                found[loop] = found[loop] & seen if loop in found else seen
+        return found
 
-    def _want(self, access: _Access, values: Mapping[st.For, np.ndarray[Any, Any] | None]) -> bool:
+    def _spans(
+        self, ends: tuple[PrimExpr, PrimExpr], values: Mapping[st.For, Values], size: int
+    ) -> tuple[list[st.For], Any, Any]:
+        """Where a part of a dimension begins and stops, for all values together of the loops that it depends on."""
+        if ends not in self._users:
+            self._users[ends] = self._variables_of(ends)
+        loops = [r for r, mine in values.items() if mine is not None and r.loop_var in self._users[ends]]
+        while math.prod(len(mine) for r in loops if (mine := values[r]) is not None) > _MOST_TOGETHER:
+            loops.remove(max(loops, key=lambda r: len(values[r])))  # pyright: ignore[reportArgumentType]
+        where = self._known(values)
+        for axis, loop in enumerate(loops):
+            mine = values[loop]
+            assert mine is not None
+            grid = mine.reshape([-1 if k == axis else 1 for k in range(len(loops))])
+            where[loop.loop_var] = (grid, grid)
+        shape = [len(mine) for r in loops if (mine := values[r]) is not None]
+        low = np.clip(bounds_of(ends[0], where, self._values)[0], 0, size)
+        end = np.clip(bounds_of(ends[1], where, self._values)[1] + 1, 0, size)
+        return loops, np.broadcast_to(low, shape), np.broadcast_to(end, shape)
+
+    def _variables_of(self, ends: tuple[PrimExpr, PrimExpr]) -> dict[Var, None]:
+        """The variables that a part of a dimension depends on, through what they are bound to."""
+        found: dict[Var, None] = {}
+        pending = [*variables(*ends)]
+        while pending:
+            v = pending.pop()
+            if v not in found:
+                found[v] = None
+                if v in self._values:
+                    pending += variables(self._values[v])
+        return found
+
+    def _want(self, access: _Access, values: Mapping[st.For, Values]) -> bool:
         """Want the elements of an access too; whether there are new ones."""
         masks = self._wanted.get(access.buffer)
         if masks is None:
@@ -236,43 +272,27 @@ class Cut:
             masks = self._wanted[access.buffer] = [np.zeros(n, dtype=bool) for n in shape]
         if all(m.all() for m in masks):
             return False
-        known = self._known(values)
         changed = False
         for mask, ends in zip(masks, access.ends, strict=True):
-            new = mask | self._positions(ends, known, values, len(mask))
+            new = mask | self._positions(ends, values, len(mask))
             changed |= bool((new != mask).any())
             mask[:] = new
         if changed:
             self._counts.pop(access.buffer, None)
         return changed
 
-    def _positions(
-        self,
-        ends: tuple[PrimExpr, PrimExpr],
-        known: Mapping[Var, Bounds],
-        values: Mapping[st.For, np.ndarray[Any, Any] | None],
-        size: int,
-    ) -> Mask:
-        """The positions between two ends, for any of the values of the loops: each loop alone gives more than all."""
-        result = np.ones(size, dtype=bool)
-        for loop, mine in [*values.items(), (None, None)]:
-            where = dict(known)
-            if loop is not None and mine is not None:
-                where[loop.loop_var] = (mine, mine)
-            low = np.clip(bounds_of(ends[0], where, self._values)[0], 0, size)
-            end = np.clip(bounds_of(ends[1], where, self._values)[1] + 1, 0, size)
-            low, end = np.broadcast_arrays(np.atleast_1d(low), np.atleast_1d(end))
-            steps = np.zeros(size + 1, dtype=np.int64)
-            np.add.at(steps, low[low < end], 1)
-            np.add.at(steps, end[low < end], -1)
-            result &= np.cumsum(steps[:-1]) > 0
-        return result
+    def _positions(self, ends: tuple[PrimExpr, PrimExpr], values: Mapping[st.For, Values], size: int) -> Mask:
+        """The positions between two ends, for any of the values of the loops."""
+        _, low, end = self._spans(ends, values, size)
+        low, end = np.ravel(low), np.ravel(end)
+        steps = np.zeros(size + 1, dtype=np.int64)
+        np.add.at(steps, low[low < end], 1)
+        np.add.at(steps, end[low < end], -1)
+        return np.cumsum(steps[:-1]) > 0
 
     # -- the smaller program ------------------------------------------------------------------------
 
-    def _cut_function(
-        self, func: PrimFunc, kept: Sequence[dict[st.For, np.ndarray[Any, Any] | None] | None]
-    ) -> PrimFunc:
+    def _cut_function(self, func: PrimFunc, kept: Sequence[dict[st.For, Values] | None]) -> PrimFunc:
         runs: dict[st.For, Mask] = {}
         for loop, values in self._ranges.items():
             if values is not None:
@@ -321,8 +341,8 @@ def _among(var: Var, values: np.ndarray[Any, Any]) -> PrimExpr:
 
 def _work(
     units: Sequence[_Unit],
-    kept: Sequence[Mapping[st.For, np.ndarray[Any, Any] | None] | None],
-    ranges: Mapping[st.For, np.ndarray[Any, Any] | None],
+    kept: Sequence[Mapping[st.For, Values] | None],
+    ranges: Mapping[st.For, Values],
 ) -> int:
     """About how many iterations there are: those looked at count as those that run."""
     total = 0
