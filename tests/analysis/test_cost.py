@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +15,7 @@ from tscript.analysis.flops import estimate_tir_flops, operations
 from tscript.ir.construct import and_, const
 from tscript.ir.expr import Var
 from tscript.ir.function import PrimFunc
+from tscript.ir.tensor_intrin import TensorIntrin
 from tscript.schedule import Schedule
 from tscript.script import tir as T
 from tscript.target.target import Target
@@ -127,6 +129,32 @@ def test_a_guard_takes_away_what_it_keeps_from_running() -> None:
     assert cost.guards == 12 * 6 * 4
     assert cost.exact
     assert buffer(cost, "C").stored == 4 * (10 * 6 * 4 + 10 * 6)
+
+
+@pytest.mark.parametrize(("name", "flops"), [("dp4a_s8s8s32", 8), ("dot_16x4_vnni", 128), ("dot_16x2_avx512_bf16", 64)])
+def test_dot_product_instructions_count_as_what_they_compute(name: str, flops: int) -> None:
+    for module in ("cuda", "x86"):
+        importlib.import_module(f"tscript.tensor_intrin.{module}")
+    found = TensorIntrin.get(name)
+    for func in (found.desc, found.impl):
+        cost = estimate_cost(func)
+        assert (cost.flops, cost.opaque_calls) == (flops, 0)
+
+
+def test_calls_that_nothing_is_known_of_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    @T.prim_func
+    def outside(A: T.Buffer((8,), "float32")) -> None:
+        for i in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(8, i)
+                A[v] = T.call_extern("float32", "somewhere", A[v]) + T.float32(1)
+
+    cost = estimate_cost(outside)
+    assert (cost.flops, cost.opaque_calls, cost.math_calls) == (8, 8, 0)
+    sch = Schedule(outside)
+    assert sch.trace is not None
+    sch.trace.show(costs=True)
+    assert "≥ 8" in capsys.readouterr().out
 
 
 def test_threads_and_scopes_of_a_gpu() -> None:

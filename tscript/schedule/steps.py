@@ -83,7 +83,7 @@ Figure = tuple[float | int | None, str]
 def figures(costs: Sequence[Cost]) -> tuple[list[str], list[list[Figure]]]:
     """The names of the figures that say something of these costs, and for each cost their values."""
     names: list[str] = ["FLOPs"]
-    table: list[list[Figure]] = [[_counted(c.flops, c.exact)] for c in costs]
+    table: list[list[Figure]] = [[_flops(c)] for c in costs]
 
     def column(name: str, values: Sequence[Figure], needed: bool = True) -> None:
         if needed:
@@ -125,14 +125,19 @@ def buffer_rows(cost: Cost) -> list[list[str]]:
     ]  # fmt: skip
 
 
+def _flops(cost: Cost) -> Figure:
+    """A bound from above where guards are not known, from below where calls are not."""
+    number, text = _counted(cost.flops)
+    above, below = not cost.exact, not _is_zero(cost.opaque_calls)
+    return number, ("~ " if above and below else "≤ " if above else "≥ " if below else "") + text
+
+
 def _is_zero(value: Number) -> bool:
     return isinstance(value, int) and value == 0
 
 
-def _counted(value: Number, exact: bool = True) -> Figure:
-    if not isinstance(value, int):
-        return None, str(value)
-    return value, ("" if exact else "≤ ") + short_count(value)
+def _counted(value: Number) -> Figure:
+    return (value, short_count(value)) if isinstance(value, int) else (None, str(value))
 
 
 def _sized(value: Number | None) -> Figure:
