@@ -5,6 +5,18 @@ from __future__ import annotations
 from tscript.target.target import Target
 
 
+def cuda_arch(target: Target) -> int:
+    """The number of a CUDA target's architecture, 90 for sm_90a; 0 for other targets and for none.
+
+    >>> cuda_arch(Target("cuda -arch=sm_90a")), cuda_arch(Target("llvm"))
+    (90, 0)
+    """
+    if target.kind.name != "cuda":
+        return 0
+    digits = target.arch.removeprefix("sm_").rstrip("abcdefghijklmnopqrstuvwxyz")
+    return int(digits) if digits.isdecimal() else 0
+
+
 def default_kind(target: Target) -> str:
     """The word of the lists of rules, postprocessors and mutators of a target.
 
@@ -28,8 +40,7 @@ def default_kind(target: Target) -> str:
     if name == "hexagon":
         return "hexagon"
     if name == "cuda":
-        digits = target.arch.removeprefix("sm_").rstrip("abcdefghijklmnopqrstuvwxyz")
-        return "cuda-tensorcore" if digits.isdecimal() and int(digits) >= 75 else "cuda"
+        return "cuda-tensorcore" if cuda_arch(target) >= 75 else "cuda"
     if name in ("rocm", "vulkan", "metal", "opencl") or "gpu" in target.keys:
         return "cuda"
     raise ValueError(

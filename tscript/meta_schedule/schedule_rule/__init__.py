@@ -1,16 +1,22 @@
 """Ways to schedule one block."""
 
 from tscript.meta_schedule.schedule_rule.apply_custom_rule import ApplyCustomRule
+from tscript.meta_schedule.schedule_rule.auto_inline import AutoInline
 from tscript.meta_schedule.schedule_rule.inline_constant_scalars import InlineConstantScalars
+from tscript.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling
 from tscript.meta_schedule.schedule_rule.parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from tscript.meta_schedule.schedule_rule.random_compute_location import RandomComputeLocation
+from tscript.meta_schedule.schedule_rule.reuse import ReuseType
 from tscript.meta_schedule.schedule_rule.schedule_rule import PyScheduleRule, ScheduleRule
 
 __all__ = [
     "ApplyCustomRule",
+    "AutoInline",
     "InlineConstantScalars",
+    "MultiLevelTiling",
     "ParallelizeVectorizeUnroll",
     "PyScheduleRule",
     "RandomComputeLocation",
+    "ReuseType",
     "ScheduleRule",
 ]

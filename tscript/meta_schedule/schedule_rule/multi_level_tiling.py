@@ -11,6 +11,7 @@ from tscript.meta_schedule.schedule_rule.auto_inline import maps_elementwise
 from tscript.meta_schedule.schedule_rule.reduction_test import TILED, axis_kinds, loop_extent, needs_multi_level_tiling
 from tscript.meta_schedule.schedule_rule.reuse import Reuse, ReuseType, reuse_of
 from tscript.meta_schedule.schedule_rule.schedule_rule import ScheduleRule
+from tscript.meta_schedule.target_kind import cuda_arch
 from tscript.meta_schedule.tune_context import TuneContext
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.schedule import Schedule
@@ -41,11 +42,11 @@ Filter = Callable[[Schedule, StmtSRef], bool]
 class MultiLevelTiling(ScheduleRule):
     """Tiles a block that reads data again and again.
 
-    `structure` has a letter for each tile level, from the outside in: "S" for a level of the spatial loops, "R" for one of
-    the loops that are reduced over. Tile sizes are sampled, the innermost at most `max_innermost_factor` (None for any).
-    `tile_binds` binds the leading levels to GPU threads. `reuse_write` keeps a copy of the result, `reuse_read` of what
-    is read, at tile levels counted from 1; threads share the work of copying, with vectors of a length sampled from
-    `vector_load_lens`. `filter_fn(sch, sref)` may name further blocks that are to be tiled.
+    `structure` has a letter for each tile level, from the outside in: "S" for a level of the spatial loops, "R" for
+    one of the loops that are reduced over. Tile sizes are sampled, the innermost at most `max_innermost_factor` (None
+    for any). `tile_binds` binds the leading levels to GPU threads. `reuse_write` keeps a copy of the result,
+    `reuse_read` of what is read, at tile levels counted from 1; threads share the work of copying, with vectors of a
+    length sampled from `vector_load_lens`. `filter_fn(sch, sref)` may name further blocks that are to be tiled.
 
     Raises ValueError for a structure or reuse that makes no sense.
     """
@@ -83,10 +84,7 @@ class MultiLevelTiling(ScheduleRule):
             return
         self._warp_size = int(target.get_attr("thread_warp_size", 0) or 0)
         self._max_threads = int(target.get_attr("max_threads_per_block", 0) or 0)
-        digits = (
-            target.arch.removeprefix("sm_").rstrip("abcdefghijklmnopqrstuvwxyz") if target.kind.name == "cuda" else ""
-        )
-        self._is_async = digits.isdecimal() and int(digits) >= 80
+        self._is_async = cuda_arch(target) >= 80
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         """The tiled schedules, or the schedule as it was."""

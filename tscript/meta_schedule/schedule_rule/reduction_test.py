@@ -20,7 +20,7 @@ def is_trivially_bound(sch: Schedule, block: BlockRV) -> bool:
 
 
 def axis_kinds(stmt: Block) -> str:
-    """ "S" for each spatial axis, "R" for each that is reduced over, "O" for others."""
+    """One letter for each axis: S for a spatial one, R for one that is reduced over, O for others."""
     letters = {IterVar.DataPar: "S", IterVar.CommReduce: "R"}
     return "".join(letters.get(v.iter_type, "O") for v in stmt.iter_vars)
 

@@ -11,7 +11,7 @@ _NEEDS = ("no", "may", "must")
 
 @dataclass(frozen=True)
 class ReuseType:
-    """Whether (`req`: "no", "may" or "must") a copy is kept in memory `scope` at tile levels `levels`, counted from 1."""
+    """Whether (`req`: "no", "may" or "must") a copy is kept in memory `scope` at tile levels `levels`, from 1 on."""
 
     req: str = "no"
     levels: tuple[int, ...] = ()
