@@ -28,8 +28,9 @@ def scheduled(seed: int):
     workload = WORKLOADS[seed % len(WORKLOADS)]
     rng = random.Random(seed)
     sch = WatchedSchedule(workload.func, seed=seed + 1, debug_mask=0)
-    RandomSteps(rng).run(sch, rng.randint(1, 8))
-    return workload, sch.mod["main"]
+    steps = RandomSteps(rng)
+    steps.run(sch, rng.randint(1, 8))
+    return workload, sch.mod["main"], bool(steps.accepted["cache_index"])
 
 
 def first_function(program):
@@ -59,7 +60,11 @@ def test_random_programs_give_no_finding(start):
 @pytest.mark.parametrize("start", range(0, 60, 15))
 def test_random_schedules_give_no_finding(start):
     for seed in range(start, start + 15):
-        _, func = scheduled(seed)
+        _, func, reads_subscripts = scheduled(seed)
+        if reads_subscripts:
+            # What a subscript read from memory is cannot be proven; neither is it ever proven wrong.
+            assert not check(func).proven, seed
+            continue
         assert [str(f) for f in check(func)] == [], seed
         assert [str(f) for f in check(first_function(tscript.lower(func))).possible] == [], seed
 
@@ -90,7 +95,7 @@ class Shift(Rewriter):
 def test_a_shifted_subscript_is_found_where_the_interpreter_stops():
     stopped = 0
     for seed in range(60):
-        workload, func = scheduled(seed) if seed % 2 else (None, random_program(seed))
+        workload, func, _ = scheduled(seed) if seed % 2 else (None, random_program(seed), False)
         rng = random.Random(seed)
         broken = Shift(rng.randrange(6), rng.choice([-1, 1, 2])).rewrite(func)
         arguments = workload.arguments(seed) if workload else random_arguments(func, seed)
@@ -128,7 +133,7 @@ class DropStore(Rewriter):
 def test_a_dropped_init_or_store_is_found_where_the_interpreter_stops():
     stopped = 0
     for seed in range(90):
-        workload, func = scheduled(seed)
+        workload, func, _ = scheduled(seed)
         broken = (DropInit() if seed % 3 == 0 else DropStore(random.Random(seed).randrange(4))).rewrite(func)
         if not runs_clean(broken, workload.arguments(seed)):
             stopped += 1
