@@ -129,7 +129,8 @@ def test_a_reduction_may_follow_the_rows_it_sums() -> None:
 
 
 def test_a_window_reduction_cannot_follow_single_elements() -> None:
-    rejects(window, lambda s: reverse_at(s, "C", 0, "B"), "other iterations make|added twice")
+    example = r"iteration \(i=1\) writes B\[1\], iteration \(i=0, ax0=2, ax1=1\) reads it"
+    rejects(window, lambda s: reverse_at(s, "C", 0, "B"), f"other iterations make: {example}")
 
 
 def test_misplaced_moves_are_refused_with_the_reason() -> None:

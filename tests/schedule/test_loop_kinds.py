@@ -144,6 +144,8 @@ def test_an_update_in_place_may_be_parallel_only_where_it_stays_with_its_element
                 v = T.axis.spatial(8, i)
                 A[0] = B[v]
 
+    down = re.escape("iteration (i=1) writes A[1], iteration (i=0) reads it")
+    same_place = re.escape("writes `A[0]`: iteration (i=0) writes A[0], iteration (i=1) writes it too")
     for method in ("parallel", "vectorize"):
         check_schedule(same, on("A", 0, method))
         rejects(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tscript.analysis.ranges import range_bounds
+from tscript.analysis.dependence import find_witness, footprint
+from tscript.analysis.ranges import loop_range, range_bounds
 from tscript.arith import Bound, Interval, simplify
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
@@ -22,7 +23,7 @@ from tscript.schedule.loop_kind import require_still_independent
 from tscript.schedule.rewrite import replace_stmts, require_removable
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import conjuncts, loop_ranges, outer_bounds, proves
+from tscript.schedule.symbols import axis_ranges, conjuncts, loop_ranges, outer_bounds, proves
 
 
 @dataclass
@@ -218,12 +219,32 @@ def require_sources_ready(move: Move, solution: Mapping[Var, Interval], sources:
         for reach in reach_of(axes, block.reads, buffer, bounds):
             if not lies_within(reach, box, buffer, bounds):
                 name = buffer.name.replace("{", "").replace("}", "")
+                example = _example_of_unready(move, solution, buffer)
                 refuse(
-                    f"in one iteration of {{0}}, {{1}} would read elements of `{name}` that other iterations make",
+                    f"in one iteration of {{0}}, {{1}} would read elements of `{name}` that other iterations "
+                    f"make{example}",
                     move.loop.loop,
                     block,
                     hint="choose a loop further out",
                 )
+
+
+def _example_of_unready(move: Move, solution: Mapping[Var, Interval], buffer: Buffer) -> str:
+    """An iteration that would read what a later one writes, in words; "" where none is found."""
+    loop, state = move.loop.loop, move.state
+    root = axis_ranges(move.root.block)
+    around = {**root, **loop_ranges(state.loops_of(move.loop))}
+    readers = [
+        replace(a, domain={loop.loop_var: loop_range(loop), **a.domain})
+        for a in footprint(_new_nest(move, solution, True)).found
+        if not a.is_write and a.buffer is buffer
+    ]
+    for w in footprint(loop).found:
+        for x in readers if w.is_write else ():
+            found = find_witness(loop.loop_var, w, x, around, too_late=True)
+            if found is not None:
+                return ": " + found.explain(buffer.name, False).replace("{", "").replace("}", "")
+    return ""
 
 
 __all__ = [

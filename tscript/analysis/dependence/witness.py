@@ -45,12 +45,19 @@ def _listed(values: Mapping[str, int]) -> str:
 
 
 def find_witness(
-    var: Var, w: Access, x: Access, around: Mapping[Var, Range] | None = None, *, other_instance: bool = False
+    var: Var,
+    w: Access,
+    x: Access,
+    around: Mapping[Var, Range] | None = None,
+    *,
+    other_instance: bool = False,
+    too_late: bool = False,
 ) -> Witness | None:
     """Iterations of the loop over `var` in which `w` writes what `x` touches in another one; None if none was found.
 
     `around` holds the loops and axes around, which are at the same values in both. With `other_instance`, the bindings
-    of the block of `w`, which is that of `x`, differ too.
+    of the block of `w`, which is that of `x`, differ too. `too_late` asks for a write in a later iteration, of an
+    element that the earlier one does not write itself.
     """
     if w.buffer is not x.buffer or not (w.is_sure and x.is_sure):
         return None
@@ -64,7 +71,7 @@ def find_witness(
         return None
     if p is None or q is None:
         return None
-    found = _meeting(p, q, bool(extra))
+    found = _meeting(p, q, bool(extra), too_late)
     if found is None:
         return None
     row, other = found
@@ -122,17 +129,20 @@ def _rows(points: Points, columns: list[PrimExpr] | list[Var]) -> list[tuple[int
     return [tuple(row) for row in stacked]
 
 
-def _meeting(p: _Runs, q: _Runs, other_instance: bool) -> tuple[int, int] | None:
+def _meeting(p: _Runs, q: _Runs, other_instance: bool, too_late: bool) -> tuple[int, int] | None:
     """The first iteration of `p` that meets one of `q`."""
     places: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
     for k, key in enumerate(zip(q.outer, q.elements, strict=True)):
         rows = places.setdefault(key, [])
         # Two values of the loop are enough to differ from any one; of bindings, some more.
-        if len(rows) < _KEPT and (other_instance or all(q.values[k] != q.values[r] for r in rows)):
+        if len(rows) < _KEPT and (too_late or other_instance or all(q.values[k] != q.values[r] for r in rows)):
             rows.append(k)
+    own = set(zip(p.outer, p.elements, p.values, strict=True)) if too_late else set[object]()
     for row, key in enumerate(zip(p.outer, p.elements, strict=True)):
         for other in places.get(key, ()):
             differ = p.values[row] != q.values[other]
+            if too_late:
+                differ = p.values[row] > q.values[other] and (*key, q.values[other]) not in own
             if differ and (not other_instance or p.bindings[row] != q.bindings[other]):
                 return row, other
     return None

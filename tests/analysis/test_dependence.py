@@ -1,0 +1,205 @@
+"""Which iterations of a loop meet: proofs hold in any order of the iterations, and examples are real."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tscript
+from tscript import interp
+from tscript.analysis import loop_conflict, parallel_loops
+from tscript.arith import simplify
+from tscript.ir import construct as make
+from tscript.ir.expr import BufferLoad, IntImm, PrimExpr
+from tscript.ir.function import PrimFunc
+from tscript.ir.functor import post_order_visit, pre_order_visit, substitute
+from tscript.ir.stmt import BufferStore, For, IfThenElse, Stmt
+from tscript.script import tir as T
+
+
+def loops_of(func: PrimFunc) -> list[For]:
+    found: list[For] = []
+    post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, For) else None)
+    return found[::-1]
+
+
+def _index(rng: random.Random, loops: tuple[str, ...]) -> str:
+    parts = [rng.choice(["{0}", "{0} * 2", "{0} * 3", "{0} // 2", "{0} % 2", "{0} % 3", "0"]) for _ in loops]
+    terms = [p.format(v) for p, v in zip(parts, loops, strict=True)]
+    return " + ".join([*terms, str(rng.choice([0, 0, 1, 2]))])
+
+
+def _program(seed: int) -> PrimFunc:
+    rng = random.Random(seed)
+    n, m = rng.choice([1, 2, 4, 5, 6]), rng.choice([1, 2, 3, 4])
+    extent = f"i + {m}" if rng.random() < 0.15 else str(m)
+    y, z, x = (_index(rng, ("i", "j")) for _ in range(3))
+    source = rng.choice(["Y[{z}] + X[{x}]", "X[{x}] * 3", "X[{x}] + i * 7 + j", "Z[{z}] + X[{x}]"]).format(z=z, x=x)
+    lines = [f"for i in range({n}):", f"    for j in range({extent}):"]
+    if rng.random() < 0.3:
+        lines += [f"        if {rng.choice(['i + j < 4', 'j % 2 == 0', 'i > 1'])}:", f"            Y[{y}] = {source}"]
+    else:
+        lines.append(f"        Y[{y}] = {source}")
+    if rng.random() < 0.5:
+        lines.append(f"        Z[{_index(rng, ('i', 'j'))}] = Y[{_index(rng, ('i', 'j'))}] + 1")
+    header = 'from tscript.script import tir as T\n@T.prim_func\ndef f(X: T.Buffer((64,), "int32"), '
+    header += 'Y: T.Buffer((64,), "int32"), Z: T.Buffer((64,), "int32")):\n'
+    func = tscript.script.from_source(header + "".join(f"    {line}\n" for line in lines))
+    assert isinstance(func, PrimFunc)
+    return func
+
+
+def _run(func: PrimFunc, seed: int) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    arrays = [rng.integers(-50, 50, 64).astype(np.int32) for _ in range(3)]
+    interp.run(func, *arrays)
+    return arrays
+
+
+def _in_other_order(func: PrimFunc, loop: For, rng: random.Random) -> PrimFunc:
+    """The iterations of `loop` backwards, after a turn."""
+    extent = loop.extent
+    turn = make.floormod(make.add(loop.loop_var, rng.randrange(4)), extent)
+    other: PrimExpr = make.sub(make.sub(extent, 1), turn)
+    new = loop.replace(body=substitute(loop.body, {loop.loop_var: other}))
+
+    def swap(node: Stmt) -> Stmt:
+        if node is loop:
+            return new
+        assert isinstance(node, For)
+        return node.replace(body=swap(node.body))
+
+    return func.replace(body=swap(func.body))
+
+
+def _touched(func: PrimFunc, point: Mapping[str, int], name: str, is_write: bool) -> list[int]:
+    """The elements of a buffer that the iteration of all loops given by `point` touches."""
+    loops = loops_of(func)
+    body = substitute(loops[-1].body, {v.loop_var: IntImm(v.loop_var.dtype, point[v.loop_var.name]) for v in loops})
+    found: list[int] = []
+
+    def look(n: object) -> bool:
+        if isinstance(n, IfThenElse):
+            condition = simplify(n.condition)
+            assert isinstance(condition, IntImm)
+            return bool(condition.value)
+        if isinstance(n, BufferStore if is_write else BufferLoad) and n.buffer.name == name:
+            index = simplify(n.indices[0])
+            assert isinstance(index, IntImm)
+            found.append(index.value)
+        return True
+
+    pre_order_visit(body, look)
+    return found
+
+
+@pytest.mark.parametrize("first", range(0, 300, 50))
+def test_proofs_hold_in_any_order_and_examples_are_real(first: int) -> None:
+    proven = shown = 0
+    for seed in range(first, first + 50):
+        func = _program(seed)
+        for loop in loops_of(func):
+            found = loop_conflict(func, loop)
+            if found is None:
+                proven += 1
+                for k in range(3):
+                    other = _in_other_order(func, loop, random.Random(k))
+                    for a, b in zip(_run(func, seed), _run(other, seed), strict=True):
+                        np.testing.assert_array_equal(a, b, err_msg=f"{seed}\n{func.script()}\n{other.script()}")
+            elif found.witness is not None:
+                shown += 1
+                w, name = found.witness, found.write.buffer.name
+                assert w.first[loop.loop_var.name] != w.second[loop.loop_var.name]
+                assert all(w.first[v.loop_var.name] == w.second[v.loop_var.name] for v in _around(func, loop))
+                assert w.element[0] in _touched(func, w.first, name, True)
+                assert w.element[0] in _touched(func, w.second, name, found.other.is_write)
+    assert proven > 5
+    assert shown > 20
+
+
+def _around(func: PrimFunc, loop: For) -> list[For]:
+    loops = loops_of(func)
+    return loops[: loops.index(loop)]
+
+
+def test_which_loops_may_run_at_once() -> None:
+    @T.prim_func
+    def product(A: T.Buffer((4, 6), "int32"), B: T.Buffer((6, 8), "int32"), C: T.Buffer((4, 8), "int32")):
+        for i, j, k in T.grid(4, 8, 6):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = 0
+                C[vi, vj] += A[vi, vk] * B[vk, vj]
+
+    assert [v.loop_var.name for v in parallel_loops(product)] == ["i", "j"]
+    found = loop_conflict(product, loops_of(product)[2])
+    assert found is not None
+    assert "iteration (i=0, j=0, k=0) writes C[0, 0], iteration (i=0, j=0, k=1)" in str(found)
+
+
+def test_sizes_that_are_not_known_get_a_value_in_the_example() -> None:
+    @T.prim_func
+    def shift(a: T.handle, n: T.int32):
+        A = T.match_buffer(a, (n + 1,), "int32")
+        for i in range(n):
+            A[i] = A[i + 1]
+
+    found = loop_conflict(shift, loops_of(shift)[0])
+    assert found is not None
+    assert str(found).endswith("iteration (i=1) writes A[1], iteration (i=0) reads it, where n=7")
+
+
+def test_what_cannot_be_told_is_a_conflict_without_example() -> None:
+    @T.prim_func
+    def scatter(At: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        for i in range(8):
+            B[At[i]] = i
+
+    found = loop_conflict(scatter, loops_of(scatter)[0])
+    assert found is not None
+    assert not found.is_certain
+    assert "may be the same elements" in str(found)
+
+
+def test_memory_of_each_iteration_is_left_out_and_views_are_seen_through() -> None:
+    @T.prim_func
+    def own(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        for i in range(8):
+            with T.block(""):
+                T.reads(A[i])
+                T.writes()
+                t = T.alloc_buffer((1,), "int32")
+                t[0] = A[i]
+                B[i] = t[0]
+
+    @T.prim_func
+    def views(A: T.Buffer((8,), "int32")):
+        for i in range(7):
+            with T.block(""):
+                T.reads()
+                T.writes()
+                v = T.match_buffer(A[i : i + 2], (2,), "int32", offset_factor=1)
+                v[0] = A[i + 1]
+
+    assert loop_conflict(own, loops_of(own)[0]) is None
+    assert loop_conflict(views, loops_of(views)[0]) is not None
+
+
+def test_other_programs_and_pointers_are_refused() -> None:
+    @T.prim_func
+    def opaque(A: T.Buffer((8,), "int32")):
+        for i in range(8):
+            T.evaluate(T.call_extern("int32", "touch", A.data, i))
+
+    with pytest.raises(ValueError, match="not part of the program"):
+        loop_conflict(opaque, loops_of(_program(0))[0])
+    with pytest.raises(ValueError, match="used directly"):
+        loop_conflict(opaque, loops_of(opaque)[0])
+    with pytest.raises(TypeError, match="a function or a statement"):
+        loop_conflict(3, loops_of(opaque)[0])  # pyright: ignore[reportArgumentType]
+    assert parallel_loops(opaque) == []
