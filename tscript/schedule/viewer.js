@@ -92,17 +92,21 @@
     return [box, code];
   }
 
+  function heading(names) {
+    const head = make("thead"), row = make("tr");
+    for (const name of names) {
+      const cell = make("th", "", name);
+      cell.scope = "col";
+      row.append(cell);
+    }
+    head.append(row);
+    return head;
+  }
+
   function costTable(data, step) {
     const table = make("table", "ts-costs"), previous = step ? step - 1 : step;
     table.append(make("caption", "", step ? "Estimated cost, and how the step changed it" : "Estimated cost at the start"));
-    const head = make("tr");
-    for (const name of step ? ["", "before", "after", "change"] : ["", "now"]) {
-      const cell = make("th", "", name);
-      cell.scope = "col";
-      head.append(cell);
-    }
-    table.append(make("thead"));
-    table.tHead.append(head);
+    table.append(heading(step ? ["", "before", "after", "change"] : ["", "now"]));
     const body = make("tbody");
     data.metrics.forEach((name, k) => {
       const [was, old] = data.costs[data.steps[previous].cost][k], [now, text] = data.costs[data.steps[step].cost][k];
@@ -133,14 +137,7 @@
     const table = make("table", "ts-costs ts-buffers");
     const before = new Set(step ? data.buffers[data.steps[step - 1].buffers] : []);
     table.append(make("caption", "", "Memory of each buffer"));
-    const head = make("tr");
-    for (const name of data.columns) {
-      const cell = make("th", "", name);
-      cell.scope = "col";
-      head.append(cell);
-    }
-    table.append(make("thead"));
-    table.tHead.append(head);
+    table.append(heading(data.columns));
     const body = make("tbody");
     for (const number of data.buffers[data.steps[step].buffers]) {
       const row = make("tr", step && !before.has(number) ? "is-changed" : "");
