@@ -8,7 +8,8 @@ from tscript.ir.construct import const
 from tscript.ir.expr import Call, IntImm, Op
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import Rewriter, post_order_visit
-from tscript.ir.stmt import BufferStore, Evaluate, For, ForKind, Stmt, seq
+from tscript.ir.occurrences import any_below
+from tscript.ir.stmt import BufferStore, Evaluate, For, ForKind, Stmt, While, seq
 from tscript.lower.copies import Copy
 from tscript.support.errors import LoweringError
 
@@ -21,16 +22,45 @@ MAX_STEPS: Final = 512
 def unroll_loops(func: PrimFunc) -> PrimFunc:
     """Replace loops marked for unrolling by copies of their bodies.
 
+    Below a loop annotated with `pragma_auto_unroll_max_step`, and that loop too, innermost serial loops that make no
+    more steps than it says are unrolled as well, and loops around these as long as they stay below; not where
+    `pragma_unroll_explicit` is 0, which leaves it to LLVM.
+
     Raises LoweringError for a loop too long to be unrolled.
     """
     return func.replace(body=_Unroll().rewrite(func.body))
 
 
 class _Unroll(Rewriter):
+    # What becomes of a loop depends on the annotations around it.
+    memoize = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._most_steps: int = 0
+        self._is_explicit: bool = True
+
     def rewrite_For(self, loop: For) -> Any:
-        loop = self.rewrite_children(loop)
-        if loop.kind != ForKind.UNROLLED:
-            return loop
+        outer = self._most_steps, self._is_explicit
+        self._most_steps = _number(loop, "pragma_auto_unroll_max_step", outer[0])
+        self._is_explicit = bool(_number(loop, "pragma_unroll_explicit", int(outer[1])))
+        try:
+            loop = self.rewrite_children(loop)
+            if loop.kind == ForKind.SERIAL and self._is_small(loop):
+                return self._unrolled(loop)
+        finally:
+            self._most_steps, self._is_explicit = outer
+        return loop if loop.kind != ForKind.UNROLLED else self._unrolled(loop)
+
+    def _is_small(self, loop: For) -> bool:
+        if not self._is_explicit or not self._most_steps or not isinstance(loop.extent, IntImm):
+            return False
+        # A loop that stayed counts for more steps than one that becomes a vector.
+        has_loop = any_below(loop.body, lambda n: isinstance(n, While) or (isinstance(n, For) and not _is_vector(n)))
+        return not has_loop and loop.extent.value * steps_of(loop.body) <= self._most_steps
+
+    @staticmethod
+    def _unrolled(loop: For) -> Stmt:
         serial = loop.replace(kind=ForKind.SERIAL)
         if not isinstance(loop.extent, IntImm) or not isinstance(loop.min, IntImm):
             return serial
@@ -60,11 +90,21 @@ def steps_of(body: Stmt) -> int:
         if isinstance(node, (BufferStore, Evaluate)):
             total += 1
         elif isinstance(node, For):
-            # A short vectorised loop is a statement or two.
-            is_vector = node.kind == ForKind.VECTORIZED and isinstance(node.extent, IntImm) and node.extent.value <= 64
-            total += 1 if is_vector else 16
+            total += 1 if _is_vector(node) else 16
         elif isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "tir.ret":
             total += 1
 
     post_order_visit(body, visit)
     return max(total, 1)
+
+
+def _is_vector(loop: For) -> bool:
+    """Whether the loop is short, and vectorised: a statement or two."""
+    return loop.kind == ForKind.VECTORIZED and isinstance(loop.extent, IntImm) and loop.extent.value <= 64
+
+
+def _number(loop: For, key: str, default: int) -> int:
+    value: object = loop.annotations.get(key)
+    if isinstance(value, IntImm):
+        return int(value.value)
+    return int(value) if isinstance(value, int) else default

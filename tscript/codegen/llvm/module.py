@@ -138,8 +138,6 @@ def _compiled(code: ModuleCode, machine: Any, level: int) -> tuple[bytes, bytes]
                 _optimise(module, machine, lower)
                 module.verify()
                 return module.as_bitcode(), machine.emit_object(module)
-            except BuildError:
-                raise
             except RuntimeError as e:
                 failure = str(e)
             finally:
