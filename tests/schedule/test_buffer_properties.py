@@ -72,9 +72,10 @@ def test_none_means_no_separators_and_nothing_changes_where_they_are_the_same():
 
 
 def test_views_follow_where_they_have_as_many_dimensions():
-    with pytest.warns(UserWarning, match="the view `W` has 1 dimensions"):
+    with pytest.warns(UserWarning, match="the view `W` has 1 dimensions") as seen:
         sch = Schedule(views)
         sch.set_axis_separator("fill", ("write", 0), [1])
+    assert [w.filename for w in seen] == [__file__]
     views_now = [m.buffer for m in sch.get(sch.get_block("use")).match_buffers]
     assert [[int(k) for k in b.axis_separators] for b in views_now] == [[1], [0]]
 

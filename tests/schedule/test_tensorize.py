@@ -243,8 +243,10 @@ def test_annotations_of_the_block_win():
                         C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
 
     sch = Schedule(func)
-    with pytest.warns(UserWarning, match="keeps its annotation 'made_by'"):
+    with pytest.warns(UserWarning, match="keeps its annotation 'made_by'") as seen:
         sch.tensorize(sch.get_block("outer"), "tests.tile")
+    # At the line of whoever called.
+    assert [w.filename for w in seen] == [__file__]
     notes = sch.get(sch.get_block("outer")).annotations
     assert {k: getattr(v, "value", v) for k, v in notes.items()} == {"made_by": "me", "more": 1}
 

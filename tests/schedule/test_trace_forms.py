@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 
 from tests.schedule.check import check_replay
+from tscript.ir.structural import assert_structural_equal
 from tscript.schedule import Schedule, Trace
 from tscript.schedule.instruction import InstructionKind
 from tscript.script import tir as T
@@ -282,3 +284,13 @@ def test_the_kinds_that_may_be_dropped_are_those_that_ask_or_draw() -> None:
 def test_a_trace_is_not_read_from_what_is_none(form, message):
     with pytest.raises(ValueError, match=message):
         Trace.from_json(form)
+
+
+def test_a_trace_of_a_newer_tool_is_read():
+    sch = Schedule(two)
+    sch.parallel(sch.get_loops("dbl")[0])
+    text = json.dumps(sch.trace.as_json())
+    again = Schedule(two)
+    Trace.apply_json_to_schedule(json.loads(text.replace("GetBlock", "GetSBlock")), again)
+    assert_structural_equal(again.mod, sch.mod)
+    assert json.dumps(again.trace.as_json()) == text

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
 
+_NEWER_NAMES = {"GetSBlock": "GetBlock"}
+"""What traces of newer tools call a kind, and its name here."""
+
 
 class Role(Enum):
     """Where an argument stands in an instruction."""
@@ -93,8 +96,8 @@ class InstructionKind:
 
     @staticmethod
     def get(name: str) -> InstructionKind:
-        """The kind called `name`; ValueError if there is none."""
-        found = InstructionKind.registry.get(name)
+        """The kind called `name`, here or in traces of newer tools; ValueError if there is none."""
+        found = InstructionKind.registry.get(_NEWER_NAMES.get(name, name))
         if found is None:
             raise ValueError(f"there is no instruction kind {name!r}; known are {', '.join(InstructionKind.registry)}")
         return found

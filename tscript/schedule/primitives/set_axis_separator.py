@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 from tscript.ir.buffer import Buffer
@@ -17,6 +16,7 @@ from tscript.schedule.parameters import home_of
 from tscript.schedule.primitive import primitive
 from tscript.schedule.rewrite import replace_buffers
 from tscript.schedule.rv import BlockRV
+from tscript.support.warning import warn_user
 
 _KIND = InstructionKind("SetAxisSeparator", "set_axis_separator", (block(), access("buffer"), attr("axis_separators")))
 
@@ -82,10 +82,9 @@ def _views(block: Block, buffer: Buffer, known: set[Buffer]) -> dict[Buffer, Buf
             known.add(m.buffer)
             separators = buffer.axis_separators
             if m.buffer.ndim != buffer.ndim and separators:
-                warnings.warn(
+                warn_user(
                     f"the view `{m.buffer.name}` has {m.buffer.ndim} dimensions, unlike `{buffer.name}`: its axis "
-                    "separators are set to zeros",
-                    stacklevel=4,
+                    "separators are set to zeros"
                 )
                 separators = tuple(IntImm("int32", 0) for _ in separators)
             found[m.buffer] = m.buffer.replace(axis_separators=separators)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 
 from tscript.analysis import detect_regions
@@ -27,6 +26,7 @@ from tscript.schedule.rewrite import fresh_copy
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.symbols import axis_ranges, no_less, outer_bounds
 from tscript.schedule.tensor_match import Mismatch, Place, match_description
+from tscript.support.warning import warn_user
 from tscript.te.index_dtype import with_index_dtype
 
 _KIND = InstructionKind(
@@ -185,9 +185,8 @@ def _implemented(
     annotations = dict(target.annotations)
     for key, value in root.annotations.items():
         if key in annotations and annotations[key] is not value and annotations[key] != value:
-            warnings.warn(
-                f"block {target.name_hint} keeps its annotation {key!r}; the implementation of {name!r} has another",
-                stacklevel=4,
+            warn_user(
+                f"block {target.name_hint} keeps its annotation {key!r}; the implementation of {name!r} has another"
             )
         annotations.setdefault(key, value)
     return target.replace(
