@@ -159,6 +159,21 @@ def test_an_update_in_place_may_be_parallel_only_where_it_stays_with_its_element
         )
 
 
+def test_rows_that_differ_do_not_meet_whatever_their_columns() -> None:
+    @T.prim_func
+    def diagonal(A: T.Buffer((6, 6), "int32")):
+        for i, j in T.grid(5, 5):
+            with T.block("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi + 1, vj] = A[vi, vj + 1] + 1
+
+    example = re.escape("iteration (i=0, j=1) writes A[1, 1], iteration (i=1, j=0) reads it")
+    for method in ("parallel", "vectorize"):
+        check_schedule(diagonal, on("A", 1, method))
+        rejects(diagonal, on("A", 0, method), example, ["i", "A"])
+    rejects(diagonal, lambda s: s.bind(s.get_loops("A")[0], "threadIdx.x"), example, ["i", "A"])
+
+
 def test_windows_that_overlap_may_be_rewritten_with_the_same_values() -> None:
     @T.prim_func
     def blur(A: T.Buffer((18,), "int32"), C: T.Buffer((16,), "int32")):

@@ -126,6 +126,7 @@ def test_an_order_that_changes_what_is_read_is_refused() -> None:
         r"loop `i` cannot go inside loop `j`: block `A` writes `A\[i \+ 1, j\]` and block `A` reads `A\[i, j \+ 1\]`",
         ["i", "j", "A"],
     )
+    assert "iteration (i=0, j=1) writes A[1, 1], iteration (i=1, j=0) reads it" in str(error)
     assert "keep the order" in error.hint
     check_schedule(downwards, lambda s: s.reorder(*reversed(s.get_loops("A"))))
 

@@ -85,11 +85,14 @@ def _shared_part(var: Var, x: tuple[Range, Access], y: tuple[Range, Access], sim
     """An expression of `var` alone that is equal for two iterations whose ranges overlap; None where there is none."""
     p = _parts(var, *x, simplifying)
     q = p if y[0] is x[0] else _parts(var, *y, simplifying)
-    if p is None or q is None or not p.own or p.own != q.own:
+    if p is None or q is None or p.own != q.own:
         return None
     shift = difference(q.fixed, p.fixed)
     if shift[0]:
         return None
+    if not p.own:
+        # Without a part in this loop, they meet in all of its iterations, or in none.
+        return var if q.low + shift[1] > p.high or q.high + shift[1] < p.low else None
     # own(i) + u = own(j) + v with u, v within the rests: the difference of the own parts is a multiple of their step.
     step = 0
     for c in p.own.values():
