@@ -1,5 +1,18 @@
-"""Mutator."""
+"""Neighbours of a schedule in the space."""
 
+from tscript.meta_schedule.mutator import default
+from tscript.meta_schedule.mutator.mutate_compute_location import MutateComputeLocation
+from tscript.meta_schedule.mutator.mutate_parallel import MutateParallel
+from tscript.meta_schedule.mutator.mutate_tile_size import MutateTileSize
+from tscript.meta_schedule.mutator.mutate_unroll import MutateUnroll
 from tscript.meta_schedule.mutator.mutator import Mutator, PyMutator
 
-__all__ = ["Mutator", "PyMutator"]
+__all__ = [
+    "MutateComputeLocation",
+    "MutateParallel",
+    "MutateTileSize",
+    "MutateUnroll",
+    "Mutator",
+    "PyMutator",
+    "default",
+]

@@ -1,6 +1,16 @@
 """What every sampled schedule goes through."""
 
+from tscript.meta_schedule.postproc import default
 from tscript.meta_schedule.postproc.disallow_dynamic_loop import DisallowDynamicLoop
 from tscript.meta_schedule.postproc.postproc import Postproc, PyPostproc
+from tscript.meta_schedule.postproc.rewrite_parallel_vectorize_unroll import RewriteParallelVectorizeUnroll
+from tscript.meta_schedule.postproc.rewrite_reduction_block import RewriteReductionBlock
 
-__all__ = ["DisallowDynamicLoop", "Postproc", "PyPostproc"]
+__all__ = [
+    "DisallowDynamicLoop",
+    "Postproc",
+    "PyPostproc",
+    "RewriteParallelVectorizeUnroll",
+    "RewriteReductionBlock",
+    "default",
+]

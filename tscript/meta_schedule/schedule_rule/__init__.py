@@ -1,5 +1,7 @@
 """Ways to schedule one block."""
 
+from tscript.meta_schedule.schedule_rule import default
+from tscript.meta_schedule.schedule_rule.add_rfactor import AddRFactor
 from tscript.meta_schedule.schedule_rule.apply_custom_rule import ApplyCustomRule
 from tscript.meta_schedule.schedule_rule.auto_inline import AutoInline
 from tscript.meta_schedule.schedule_rule.inline_constant_scalars import InlineConstantScalars
@@ -10,6 +12,7 @@ from tscript.meta_schedule.schedule_rule.reuse import ReuseType
 from tscript.meta_schedule.schedule_rule.schedule_rule import PyScheduleRule, ScheduleRule
 
 __all__ = [
+    "AddRFactor",
     "ApplyCustomRule",
     "AutoInline",
     "InlineConstantScalars",
@@ -19,4 +22,5 @@ __all__ = [
     "RandomComputeLocation",
     "ReuseType",
     "ScheduleRule",
+    "default",
 ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tscript.ir.expr import IntImm, IterVar, Var
 from tscript.ir.occurrences import variables
-from tscript.ir.stmt import Block, For
-from tscript.schedule.rv import BlockRV
+from tscript.ir.stmt import Block, For, SeqStmt
+from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.schedule import Schedule
 
 TILED = "meta_schedule.tiling_structure"
@@ -45,6 +45,45 @@ def needs_multi_level_tiling(sch: Schedule, block: BlockRV) -> bool:
         if region.buffer is not stmt.writes[0].buffer
         for axis in _long_spatial_axes(stmt)
     )
+
+
+def needs_partial_results(sch: Schedule, block: BlockRV, max_parallel: int) -> bool:
+    """Whether a reduction has so few results, and so many steps for each, that they should be shared out.
+
+    The block must be alone in its loops, which are, one by one, its axes. A block that reads data again and again is
+    tiled instead, unless fewer results than steps are wanted, and at most `max_parallel`.
+    """
+    stmt = sch.get(block)
+    assert isinstance(stmt, Block)
+    kinds = axis_kinds(stmt)
+    if TILED in stmt.annotations or stmt.init is None or "R" not in kinds or "O" in kinds:
+        return False
+    if not is_trivially_bound(sch, block):
+        return False
+    loops = [sref.loop for sref in sch.state.loops_of(sch.get_sref(block))]
+    if any(isinstance(loop.body, SeqStmt) for loop in loops):
+        return False
+    results = steps = 1
+    for loop, kind in zip(loops, kinds, strict=True):
+        extent = loop_extent(loop)
+        if extent is None:
+            return False
+        results, steps = (results * extent, steps) if kind == "S" else (results, steps * extent)
+    if needs_multi_level_tiling(sch, block):
+        return results < steps and results <= max_parallel
+    return steps > 1
+
+
+def fuse_reduction_loops(sch: Schedule, block: BlockRV) -> tuple[LoopRV, int]:
+    """Bring the loops that are reduced over inside and fuse them; the fused loop, and how many are around it."""
+    stmt = sch.get(block)
+    assert isinstance(stmt, Block)
+    loops = sch.get_loops(block)
+    spatial = [loop for loop, kind in zip(loops, axis_kinds(stmt), strict=True) if kind == "S"]
+    reduced = [loop for loop, kind in zip(loops, axis_kinds(stmt), strict=True) if kind == "R"]
+    if len(loops) > 1:
+        sch.reorder(*spatial, *reduced)
+    return sch.fuse(*reduced), len(spatial)
 
 
 def _long_spatial_axes(stmt: Block) -> list[Var]:

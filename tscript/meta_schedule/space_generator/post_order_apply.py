@@ -43,8 +43,10 @@ class PostOrderApply(SpaceOfParts):
 
     def generate_design_space(self, mod: IRModule) -> list[Schedule]:
         """The schedules that all rules together give."""
-        blocks = self._blocks(mod)
-        done = [Schedule(mod, seed=self._rng.fork() or 1, error_render_level="none")]
+        start = Schedule(mod, seed=self._rng.fork() or 1, error_render_level="none")
+        # A handle, once taken, follows its block through all steps and into all copies.
+        blocks = [start.get_block(name, func) for name, func in self._blocks(mod)]
+        done = [start]
         for rule in self.sch_rules:
             is_custom = isinstance(rule, ApplyCustomRule)
             stack = [(sch, blocks) for sch in reversed(done)]
@@ -53,8 +55,8 @@ class PostOrderApply(SpaceOfParts):
                 sch, remaining = stack.pop()
                 block: BlockRV | None = None
                 while remaining and block is None:
-                    *remaining, place = remaining
-                    block = self._block(sch, place, is_custom)
+                    *remaining, last = remaining
+                    block = last if _is_open(sch, last, is_custom) else None
                 if block is None:
                     done.append(sch)
                 else:
@@ -80,17 +82,16 @@ class PostOrderApply(SpaceOfParts):
             post_order_visit(mod[var].body, look)
         return list(found)
 
-    def _block(self, sch: Schedule, place: _Block, is_custom: bool) -> BlockRV | None:
-        """The block, unless it is gone or is another rule's."""
-        name, func = place
-        try:
-            block = sch.get_block(name, func)
-        except ScheduleError:
-            return None  # inlined by a rule
-        stmt = sch.get(block)
-        assert isinstance(stmt, Block)
-        return None if "schedule_rule" in stmt.annotations and not is_custom else block
-
     def clone(self) -> PostOrderApply:
         """An independent generator of the same settings."""
         return PostOrderApply(self.f_block_filter, **self.settings())
+
+
+def _is_open(sch: Schedule, block: BlockRV, is_custom: bool) -> bool:
+    """Whether a block is still there, and no other rule's."""
+    try:
+        stmt = sch.get(block)
+    except ScheduleError:
+        return False  # inlined by a rule
+    assert isinstance(stmt, Block)
+    return is_custom or "schedule_rule" not in stmt.annotations

@@ -46,9 +46,7 @@ def sample_compute_location(s: ScheduleCore, block: BlockRV | str, decision: int
     """
     target = s.block(block)  # pyright: ignore[reportArgumentType]
     loops = _common_loops(s, target)
-    candidates = [INLINE] if _allowed(partial(plan_compute_inline, s, target)) else []
-    candidates.append(ROOT)
-    candidates += [k for k in _worth_trying(s, loops) if _allowed(partial(_try, s, target, loops[k]))]
+    candidates = compute_locations(s, target)
     if decision is None:
         chosen = candidates[s.rng.below(len(candidates))]
     else:
@@ -57,6 +55,14 @@ def sample_compute_location(s: ScheduleCore, block: BlockRV | str, decision: int
     if chosen == INLINE:
         return s.new_loop(INLINE_MARK)
     return s.new_loop(ROOT_MARK if chosen == ROOT else loops[chosen])
+
+
+def compute_locations(s: ScheduleCore, block: StmtSRef) -> list[int]:
+    """What `sample_compute_location` chooses from for a block: numbers of loops, and the marks -2 and -1."""
+    loops = _common_loops(s, block)
+    candidates = [INLINE] if _allowed(partial(plan_compute_inline, s, block)) else []
+    candidates.append(ROOT)
+    return candidates + [k for k in _worth_trying(s, loops) if _allowed(partial(_try, s, block, loops[k]))]
 
 
 def _try(s: ScheduleCore, target: StmtSRef, loop: StmtSRef) -> None:

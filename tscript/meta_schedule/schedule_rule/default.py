@@ -1,0 +1,45 @@
+"""The rules that targets get by default."""
+
+from __future__ import annotations
+
+from tscript.meta_schedule.schedule_rule.add_rfactor import AddRFactor
+from tscript.meta_schedule.schedule_rule.apply_custom_rule import ApplyCustomRule
+from tscript.meta_schedule.schedule_rule.auto_inline import AutoInline
+from tscript.meta_schedule.schedule_rule.inline_constant_scalars import InlineConstantScalars
+from tscript.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling
+from tscript.meta_schedule.schedule_rule.parallel_vectorize_unroll import ParallelizeVectorizeUnroll
+from tscript.meta_schedule.schedule_rule.random_compute_location import RandomComputeLocation
+from tscript.meta_schedule.schedule_rule.reuse import ReuseType
+from tscript.meta_schedule.schedule_rule.schedule_rule import ScheduleRule
+
+_CPU_TILES = "SSRSRS"
+_CPU_WRITES = ReuseType("may", (1, 2), "global")
+
+
+def _cheap_first() -> list[ScheduleRule]:
+    """What comes before tiling on a CPU."""
+    inline = AutoInline(
+        into_producer=False,
+        into_consumer=True,
+        inline_const_tensor=True,
+        disallow_if_then_else=True,
+        require_injective=True,
+        require_ordered=True,
+        disallow_op=["tir.exp"],
+    )
+    return [ApplyCustomRule(), InlineConstantScalars(), inline]
+
+
+def llvm() -> list[ScheduleRule]:
+    """For any CPU."""
+    return [
+        *_cheap_first(),
+        AddRFactor(16, 64),
+        MultiLevelTiling(_CPU_TILES, max_innermost_factor=64, reuse_write=_CPU_WRITES),
+        ParallelizeVectorizeUnroll(16, 64, [0, 16, 64, 512], True),
+        RandomComputeLocation(),
+    ]
+
+
+for word in ("llvm", "vnni", "avx512", "asimd", "dotprod"):
+    ScheduleRule.register_kind(word, llvm)
