@@ -8,4 +8,7 @@ import os
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
+# What a test compiles is compiled, whatever an earlier run left.
+os.environ["TSCRIPT_CACHE"] = "off"
+
 pytest_plugins = ("tests.round_trips",)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Final
 
 
@@ -39,6 +40,13 @@ def _text(text: str) -> str | None:
     return text or None
 
 
+def _cache(text: str) -> str:
+    word = text.strip()
+    if word.lower() in ("", "0", "false", "no", "off"):
+        return "off"
+    return "auto" if word.lower() in ("1", "true", "yes", "on", "auto") else word
+
+
 def _count(text: str) -> int | None:
     if not text.strip():
         return None
@@ -56,7 +64,8 @@ class Config:
     style; None chooses by where the text goes), `black_format` (run a formatter over shown programs),
     `full_traceback` (show tscript's own frames in errors), `dump` (folder, with an optional `:glob` of pass
     names, that programs are written to after each pass), `num_threads` (threads that run a parallel loop, until
-    `runtime.set_num_threads` says another number; None means one for each core).
+    `runtime.set_num_threads` says another number; None means one for each core), `cache` (folder that compiled code
+    is kept in; "auto" is a folder of the user's, "off" keeps none).
     """
 
     pygmentize_style: str | None = None
@@ -64,6 +73,7 @@ class Config:
     full_traceback: bool = False
     dump: str | None = None
     num_threads: int | None = None
+    cache: str = "auto"
 
 
 KNOBS: Final = (
@@ -74,6 +84,7 @@ KNOBS: Final = (
     Knob("full_traceback", ("TSCRIPT_FULL_TRACEBACK",), _flag, "Keep tscript's own frames in tracebacks."),
     Knob("dump", ("TSCRIPT_DUMP",), _text, "Folder (`folder:glob`) that programs are written to after each pass."),
     Knob("num_threads", ("TSCRIPT_NUM_THREADS", "TVM_NUM_THREADS"), _count, "Threads of parallel loops; read once."),
+    Knob("cache", ("TSCRIPT_CACHE",), _cache, "Folder that compiled code is kept in, or `off`."),
 )
 
 _override: ContextVar[Config | None] = ContextVar("tscript_config", default=None)
@@ -125,6 +136,25 @@ def configure(**changes: Any) -> Generator[Config]:
         yield config
     finally:
         _override.reset(token)
+
+
+def cache_folder() -> Path | None:
+    """Where compiled code is kept, or None.
+
+    >>> with configure(cache="off"):
+    ...     cache_folder() is None
+    True
+    """
+    chosen = current().cache
+    if chosen == "off":
+        return None
+    if chosen != "auto":
+        return Path(chosen).expanduser()
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        return (Path(home) if home else Path.home() / ".cache") / "tscript"
+    except RuntimeError:
+        return None  # an account without a home
 
 
 def knob_table() -> str:

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as _binding
 
 from tscript.codegen.llvm.fastcall import PYTHON_SYMBOLS, call_symbol, table_symbol
@@ -54,6 +55,11 @@ def host_cpu() -> tuple[str, str]:
 def process_triple() -> str:
     """LLVM's name of the machine, system and binary interface that code of this process is for."""
     return llvm.get_process_triple()
+
+
+def llvm_versions() -> str:
+    """The versions of LLVM and of the binding to it."""
+    return f"LLVM {llvm.llvm_version_info}, llvmlite {llvmlite.__version__}"
 
 
 def target_machine(mcpu: str, mattr: Sequence[str], level: int) -> Any:

@@ -11,12 +11,14 @@ from typing import Any
 from tscript.codegen.abi import KernelAbi, kernel_abi
 from tscript.codegen.llvm.availability import require_available, require_known
 from tscript.codegen.llvm.builder import Failure, ModuleText
+from tscript.codegen.llvm.cache import cached
 from tscript.codegen.llvm.call_graph import recursive_functions
 from tscript.codegen.llvm.fastcall import call_text
 from tscript.codegen.llvm.machine import (
     MachineCode,
     host_cpu,
     llvm,
+    llvm_versions,
     process_triple,
     require_symbol,
     target_machine,
@@ -102,7 +104,7 @@ class CompiledModule(MachineCode):
         for name in code.intrinsics:
             require_available(name, ",".join([*(() if mcpu else (host_cpu()[1],)), *mattr]))
         machine = target_machine(mcpu, mattr, level)
-        self._bitcode, image = _compiled(code, machine, level)
+        self._bitcode, image = cached(_key(code, mcpu, mattr, level), lambda: _compiled(code, machine, level))
         public = [k.name for k in code.kernels if k.is_public]
         super().__init__(image, public, code.python_calls, machine)
 
@@ -120,6 +122,12 @@ class CompiledModule(MachineCode):
         finally:
             module.close()
             context.close()
+
+
+def _key(code: ModuleCode, mcpu: str, mattr: Sequence[str], level: int) -> list[str]:
+    """All that decides the machine code of a module."""
+    cpu = [mcpu] if mcpu else list(host_cpu())
+    return [code.text, *code.intrinsics, *cpu, *mattr, str(level), process_triple(), llvm_versions()]
 
 
 def _compiled(code: ModuleCode, machine: Any, level: int) -> tuple[bytes, bytes]:
