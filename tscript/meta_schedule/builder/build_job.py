@@ -12,6 +12,7 @@ from tscript.ir.function import IRModule
 from tscript.meta_schedule.postproc.layout_blocks import remove_layout_blocks
 from tscript.runtime.module import Module
 from tscript.runtime.registry import get_global_func
+from tscript.support.config import configure
 from tscript.target.target import Target
 
 Build = Callable[[IRModule, Target, Mapping[str, Any] | None], Any]
@@ -43,5 +44,7 @@ def build_candidate(
     f_build: str | Build | None, f_export: str | Export | None, mod: IRModule, target: Target, params: Any
 ) -> str:
     """Compile and export; the path of the artifact."""
-    built = named(f_build, default_build)(mod, target, params)
-    return named(f_export, default_export)(built)
+    # Most candidates are built once and never again: keeping them would push out what is of use.
+    with configure(cache="off"):
+        built = named(f_build, default_build)(mod, target, params)
+        return named(f_export, default_export)(built)
