@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 import tscript
+from tscript.support.config import configure
 
 PROGRAM = """
 @T.prim_func
@@ -83,7 +84,8 @@ def _is_right(lib: Any, number: int) -> bool:
 
 def build(number: int) -> Any:
     """A module of its own for each number."""
-    return tscript.build(tscript.script.from_source(PROGRAM.format(number=number)))
+    with configure(cache="off"):
+        return tscript.build(tscript.script.from_source(PROGRAM.format(number=number)))
 
 
 def builds(count: int, folder: Path) -> Row:
