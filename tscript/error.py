@@ -1,4 +1,4 @@
-"""Every exception tscript raises on purpose, and the names TVM gives to these."""
+"""Every exception and warning of tscript by name, and the names TVM gives to these."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tscript.support.errors import (
     InterpError,
     LibraryError,
     LoweringError,
+    RaceWarning,
     ScheduleError,
     ScriptError,
     TScriptError,
@@ -23,6 +24,6 @@ TVMError = TScriptError
 
 __all__ = [
     "BuildError", "CallError", "CheckError", "CorruptLibraryError", "DiagnosticError", "InternalError", "InterpError",
-    "LibraryError", "LoweringError", "ScheduleError", "ScriptError", "TScriptError", "TVMError", "TuneError",
-    "VerifyError",
+    "LibraryError", "LoweringError", "RaceWarning", "ScheduleError", "ScriptError", "TScriptError", "TVMError",
+    "TuneError", "VerifyError",
 ]  # fmt: skip

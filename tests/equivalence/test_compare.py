@@ -250,3 +250,23 @@ def test_tolerances() -> None:
     assert first_difference(-nan, nan, Tolerance(relative=1.0)) == (1,)
     whole = np.array([1, 2], "int32")
     assert first_difference(whole + 1, whole, Tolerance(absolute=5.0)) == (0,)
+
+
+@T.prim_func
+def total(A: T.Buffer((8,), "int32"), S: T.Buffer((1,), "int32")):
+    for i in range(8):
+        S[0] = S[0] + A[i]
+
+
+@T.prim_func
+def total_at_once(A: T.Buffer((8,), "int32"), S: T.Buffer((1,), "int32")):
+    for i in T.parallel(8):
+        S[0] = S[0] + A[i]
+
+
+def test_iterations_that_meet_in_one_program_only_are_a_difference() -> None:
+    report = compare(total, total_at_once)
+    assert not report and "its iterations race" in str(report)
+    # What races already is no fault of the other program.
+    assert compare(total_at_once, total_at_once).equal
+    assert compare(total_at_once, total).equal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.schedule.check import check_replay, rejects
 from tscript.ir.structural import assert_structural_equal
 from tscript.schedule import Schedule, ScheduleError, Trace
 from tscript.script import tir as T
+from tscript.support.errors import RaceWarning
 from tscript.testing.workloads import matmul
 
 
@@ -229,3 +231,65 @@ def test_a_large_program_is_checked_in_parts() -> None:
     sch.parallel(j)
     report = sch.verify()
     assert report.equal and report.steps == len(sch.trace.insts)
+
+
+@pytest.mark.parametrize("kind", ["parallel", "vectorize", "blockIdx.x", "threadIdx.x"])
+def test_iterations_that_would_meet_are_seen_though_running_in_order_shows_nothing(kind: str) -> None:
+    def at_once(s: Schedule) -> None:
+        loop = s.get_loops("A")[0]
+        if kind.endswith(".x"):
+            s.bind(loop, kind)
+        else:
+            getattr(s, kind)(loop)
+
+    message = "its iterations race: iteration .* writes A.* and iteration .* reads it"
+    sch = Schedule(running)
+    before = sch.mod
+    with pytest.raises(ScheduleError, match=f"since the checks were turned off, .*{message}"), sch.unchecked(WHY):
+        at_once(sch)
+    assert_structural_equal(sch.mod, before)
+    assert sch.enable_check and sch.trace.insts == []
+    # With the checks off for good, the step itself is refused; without comparing, `verify` names it.
+    with pytest.raises(ScheduleError, match=message):
+        at_once(Schedule(running, enable_check=False))
+    wild = Schedule(running, enable_check=False, check="none")
+    at_once(wild)
+    wild.split(wild.get_loops("B")[1], [None, 3])
+    found = wild.verify()
+    assert not found and found.instruction == wild.trace.as_python()[3]
+    with pytest.raises(AssertionError, match=message):
+        found.require()
+
+
+@T.prim_func
+def scattered(Where: T.Buffer((16,), "int32"), A: T.Buffer((16,), "int32"), Y: T.Buffer((16,), "int32")):
+    for i in range(16):
+        with T.block("Y"):
+            v = T.axis.spatial(16, i)
+            T.reads(Where[v], A[v])
+            T.writes(Y[0:16])
+            Y[Where[v]] = A[v]
+
+
+def test_what_depends_on_data_is_left_to_the_user_with_a_warning() -> None:
+    # The axis is declared as spatial, and whoever asks for running the program hears that this was not seen.
+    with pytest.warns(RaceWarning, match="loop i may meet"):
+        sch = Schedule(scattered, check="numeric")
+        sch.parallel(sch.get_loops("Y")[0])
+    sch = Schedule(scattered)
+    with pytest.warns(RaceWarning, match="the parallel loop i may meet at an element of Y") as seen, sch.unchecked(WHY):
+        sch.parallel(sch.get_loops("Y")[0])
+    assert seen[0].filename == __file__
+    # It was said: further steps do not repeat it.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with sch.unchecked(WHY):
+            sch.split(sch.get_loops("Y")[0], [None, 4])
+    # Where warnings are errors, nothing is left of the steps.
+    sch = Schedule(scattered)
+    with warnings.catch_warnings(), pytest.raises(RaceWarning):
+        warnings.simplefilter("error")
+        with sch.unchecked(WHY):
+            sch.parallel(sch.get_loops("Y")[0])
+    assert sch.enable_check and sch.trace.insts == []
+    assert_structural_equal(sch.mod, Schedule(scattered).mod)

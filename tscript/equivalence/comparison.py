@@ -11,6 +11,7 @@ import numpy as np
 from tscript import interp
 from tscript.equivalence.arguments import Arguments, known_shape
 from tscript.equivalence.demand import CannotCut, Cut, Mask
+from tscript.equivalence.races import Races
 from tscript.equivalence.tolerance import EXACT, Array, Tolerance, first_difference, reassociation_tolerance
 from tscript.ir.expr import Call, Op, Var
 from tscript.ir.function import IRModule, PrimFunc
@@ -57,7 +58,8 @@ class Report:
     """What a comparison found. It is true where nothing differs.
 
     `difference` is the first one. `compared` counts the elements of results that were looked at, of `elements`;
-    arguments are drawn again from `seed`, `special_values` and `sizes`.
+    arguments are drawn again from `seed`, `special_values` and `sizes`. `possible_races` tells of iterations that run
+    at the same time in the program after, and that could not be shown to keep apart.
     """
 
     difference: Difference | None = None
@@ -66,6 +68,7 @@ class Report:
     sizes: dict[str, int] = field(default_factory=dict[str, int])
     compared: int = 0
     elements: int = 0
+    possible_races: list[str] = field(default_factory=list[str])
 
     @property
     def equal(self) -> bool:
@@ -79,7 +82,8 @@ class Report:
         sizes = "".join(f", {n}={v}" for n, v in self.sizes.items())
         some = f"{self.compared} of {self.elements} elements" if self.compared < self.elements else "all elements"
         if self.difference is None:
-            return f"equal: {some} of the results, seed {self.seed}{sizes}"
+            races = "".join(f"\n  possible race: {r}" for r in self.possible_races)
+            return f"equal: {some} of the results, seed {self.seed}{sizes}{races}"
         again = f"compare(before, after, {self._options()})"
         return f"different: {self.difference} (seed {self.seed}{sizes})\n  again: {again}"
 
@@ -117,8 +121,10 @@ def compare(
 
     Of programs that would take long, only what some elements of the results depend on is run: the first and last
     position of each dimension, and two neighbours anywhere. `whole` runs everything. Faults are part of the result:
-    where only `after` reads out of bounds, say, it differs. A program that fails itself cannot be compared: the fault
-    of `before` is raised. Raises ValueError for programs whose functions or parameters do not match.
+    where only `after` reads out of bounds, say, it differs. So it does where iterations that run at the same time meet
+    at an element in `after` only: they run in order here, and are looked at without running (`tscript.analysis.check`).
+    A program that fails itself cannot be compared: the fault of `before` is raised. Raises ValueError for programs
+    whose functions or parameters do not match.
 
     >>> import tscript
     >>> from tscript.testing.workloads import matmul
@@ -199,6 +205,7 @@ class Trial:
         self._is_cut = False
         self.arguments, self._expected = self._drawn(sizes)
         self.sizes = self.arguments.sizes
+        self._races = Races(func)
 
     def _drawn(self, sizes: Mapping[str, int] | None) -> tuple[Arguments, list[Any]]:
         """Arguments of which all that the function does is defined, and what it makes of them."""
@@ -274,6 +281,16 @@ class Trial:
             returned = [np.asarray(v[-1]) for v in (got, self._expected)]
             if first_difference(returned[0], returned[1], allowed) is not None:
                 result.difference = Difference(self.name, "ret", (), self._expected[-1], got[-1])
+                return
+        self._compare_races(func, result)
+
+    def _compare_races(self, func: PrimFunc, result: Report) -> None:
+        """Note races that only the other function has: values of a run in order do not show them."""
+        for race in self._races.new_in(func):
+            if race.is_proven:
+                result.difference = Difference(self.name, "", (), None, f"its iterations race: {race.message}")
+                return
+            result.possible_races.append(f"{self.name}: {race.message}")
 
     def _compare_array(
         self, got: Array, expected: Array, places: Any, name: str, result: Report, allowed: Tolerance

@@ -10,7 +10,8 @@ from tscript.equivalence import Report, Trial
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import GlobalVar
 from tscript.ir.function import IRModule, PrimFunc
-from tscript.support.errors import UnknownMeaning
+from tscript.support.errors import RaceWarning, UnknownMeaning
+from tscript.support.warning import warn_user
 
 Functions = Mapping[GlobalVar, Any]
 _Key = tuple[str, tuple[Buffer, ...]]
@@ -29,7 +30,8 @@ class NumericCheck:
     """Compares programs of a schedule. What the first one leaves in its arguments is kept, so that each takes one run.
 
     Where a step changes the layout or the type of a parameter, arguments mean something else: what follows is compared
-    with the program that the step gave, and `not_compared` tells why the step itself was not.
+    with the program that the step gave, and `not_compared` tells why the step itself was not. Of iterations that run at
+    once and could not be shown to keep apart, the user is warned.
     """
 
     seed: int = 0
@@ -39,10 +41,11 @@ class NumericCheck:
     enabled: bool = True
     not_compared: str = ""
     trials: dict[_Key, Trial] = field(default_factory=dict[_Key, Trial])
+    warned: dict[str, None] = field(default_factory=dict[str, None])
 
     def copy(self) -> NumericCheck:
         """A check of the same programs for another schedule."""
-        return replace(self, trials={**self.trials})
+        return replace(self, trials={**self.trials}, warned={**self.warned})
 
     def compare(self, before: Functions, now: IRModule) -> Report | None:
         """How functions that a step changed differ in what they compute; None where nothing does.
@@ -78,7 +81,15 @@ class NumericCheck:
         except UnknownMeaning as error:
             self.not_compared = str(error).splitlines()[0]
             return None
+        if report.equal:
+            self._warn(report)
         return None if report.equal else report
+
+    def _warn(self, report: Report) -> None:
+        for text in report.possible_races:
+            if text not in self.warned:
+                self.warned[text] = None
+                warn_user(f"{text}. Nothing else looks for this: be sure that it does not happen", RaceWarning)
 
 
 def _key(name: str, func: PrimFunc) -> _Key:

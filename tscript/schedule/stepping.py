@@ -35,6 +35,10 @@ class Stepping:
             except InterpError as error:
                 restore(sch, before)
                 raise _signed(sch, self._name, cannot_try(error)) from error
+            except Exception:
+                # Such as a warning that the user wants to be an error.
+                restore(sch, before)
+                raise
             if report is not None:
                 text = _latest(sch)
                 restore(sch, before)
@@ -94,7 +98,7 @@ class Unchecked:
         if kind is None:
             try:
                 self._switch(True)
-            except ScheduleError:
+            except Exception:
                 self._go_back()
                 raise
             # All of it is one step, so that going back never ends within.

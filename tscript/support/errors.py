@@ -69,6 +69,10 @@ class ScriptWarning(UserWarning):
     """Something in kernel source that is accepted but may not be what its author meant."""
 
 
+class RaceWarning(UserWarning):
+    """Iterations that run at the same time may meet at an element: this could be neither shown nor excluded."""
+
+
 class VerifyError(TScriptError):
     """A program that breaks a rule of the IR; the rule's number is in the text."""
 

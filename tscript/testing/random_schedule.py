@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,8 +12,9 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.expr import PrimExpr
 from tscript.ir.functor import post_order_visit
 from tscript.ir.index_map import IndexMap
-from tscript.ir.stmt import Block, BufferStore, For, ForKind
+from tscript.ir.stmt import Block, BufferStore
 from tscript.schedule import BlockRV, LoopRV, Schedule, ScheduleError
+from tscript.support.errors import RaceWarning
 from tscript.testing.random_layouts import random_index_map, random_pad_value
 from tscript.testing.random_tensorize import Tile, register_tile
 from tscript.testing.watched import WatchedSchedule
@@ -410,27 +412,31 @@ def _enter_postproc(sch: Schedule, r: RandomSteps) -> None:
 
 
 def _unchecked(sch: Schedule, r: RandomSteps) -> None:
-    """A step that only running the program holds to its meaning; a refusal must undo all that came with it."""
+    """A step that only comparing programs holds to its meaning; a refusal must undo all that came with it."""
     program, insts = dict(sch.mod.functions), len(sch.trace.insts) if sch.trace is not None else 0
-    # Running in order says nothing of iterations that run at once, so these are left as they are.
-    at_once = any(n.kind not in (ForKind.SERIAL, ForKind.UNROLLED) for n in _loops_of(sch))
-    step = _split if at_once else r.rng.choice([_reorder, _reorder, _decompose_reduction, _compute_at])
+    step = r.rng.choice(_UNCHECKED)
     try:
-        with sch.unchecked("a random step"):
-            step(sch, r)
-    except ScheduleError:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RaceWarning)
+            with sch.unchecked("a random step"):
+                step(sch, r)
+    except (ScheduleError, RaceWarning) as error:
         assert sch.mod.functions == program, "the program has changed"
         assert sch.trace is None or len(sch.trace.insts) == insts, "the trace has changed"
         assert sch.enable_check, "checks are still off"
         if isinstance(sch, WatchedSchedule):
             sch.note()
-        raise
+        if isinstance(error, ScheduleError):
+            raise
+        refused = ScheduleError(str(error))
+        refused.primitive = "enable_checks"
+        raise refused from error
 
 
-def _loops_of(sch: Schedule) -> list[For]:
-    found: list[For] = []
-    post_order_visit(sch.mod["main"].body, lambda n: found.append(n) if isinstance(n, For) else None)
-    return found
+_UNCHECKED = [
+    *[_reorder] * 3, *[_mark("parallel"), _mark("vectorize"), _bind] * 2, _decompose_reduction, _compute_at,
+    _reverse_compute_at, _rfactor, _inline("compute_inline"), _inline("reverse_compute_inline"), _split,
+]  # fmt: skip
 
 
 _STEPS: list[tuple[str, Step]] = [

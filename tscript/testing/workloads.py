@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from tscript.ir import expr as ex
 from tscript.ir.expr import IntImm, PrimExpr
 from tscript.ir.function import PrimFunc
 from tscript.ir.semantics import numpy_dtype
+from tscript.te.index_dtype import with_index_dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -55,6 +56,10 @@ class Workload:
             else:
                 result.append(rng.integers(0, 100, shape).astype(kind))
         return result
+
+    def with_index_dtype(self, dtype: str) -> Workload:
+        """The same with loops, shapes and subscripts of another type."""
+        return replace(self, name=f"{self.name}_{dtype}_indices", func=with_index_dtype(self.func, dtype))
 
     def check(self, arrays: Sequence[Array]) -> None:
         """AssertionError unless the outputs in `arrays` are what the reference computes of the inputs."""
@@ -255,3 +260,8 @@ def small_workloads() -> list[Workload]:
         argmax(5, 11),
         attention(6, 4),
     ]
+
+
+def wide_workloads() -> list[Workload]:
+    """The small workloads with all that counts in int64."""
+    return [w.with_index_dtype("int64") for w in small_workloads()]

@@ -20,7 +20,8 @@ def enable_checks(s: ScheduleCore, enable: bool, reason: str = "", every_step: b
     refused: handles that are gone, factors that lose iterations, loops that do not nest. In place of the checks, the
     program is run on random arguments and compared with how it was when they were turned off: after each step, which is
     refused if something differs, or, without `every_step`, when the checks are turned on again.
-    Iterations run in order there: that some of a parallel loop meet at an element is not seen this way.
+    Iterations run in order there, so those that run at once are looked at as well: it is refused if they are shown to
+    meet at an element, and RaceWarning is given where this stays open, as with subscripts that are read from memory.
 
     Raises ScheduleError without a reason, where checks are on already, and when the comparison finds a difference.
 
