@@ -201,6 +201,13 @@ def test_index_dtype_override_changes_indices_and_keeps_values() -> None:
     np.testing.assert_array_equal(out, np.arange(6) + 1)
 
 
+def test_conditions_on_axes_are_compared_as_indices() -> None:
+    a = te.placeholder((6,), "float32", name="A")
+    b = te.compute((8,), lambda i: te.if_then_else(te.all(i >= 1, i < 7), a[i - 1], 0.0), name="B")
+    text = te.create_prim_func([a, b], index_dtype_override="int64").script()
+    assert "T.if_then_else(T.int64(1) <= v_i and v_i < T.int64(7), A[v_i - T.int64(1)]" in text
+
+
 def test_attributes_become_annotations_and_layout_free_parameters_an_attribute() -> None:
     a, w = te.placeholder((4,), name="A"), te.placeholder((4,), name="W")
     b = te.compute(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tscript.ir.buffer import Buffer
+from tscript.ir.dtype import INT32
 from tscript.ir.expr import IntImm, PointerType, PrimExpr, Var
 from tscript.ir.stmt import Block, BufferRegion
 from tscript.schedule.errors import refuse
@@ -135,7 +136,7 @@ def cache_of(buffer: Buffer, scope: str, shape: Sequence[PrimExpr] | None = None
         name=name,
         shape=dims,
         strides=(),
-        elem_offset=IntImm(buffer.elem_offset.dtype, 0),
+        elem_offset=IntImm(dims[0].dtype if dims else INT32, 0),
         offset_factor=1,
         buffer_type=1,
     )

@@ -12,6 +12,7 @@ from tscript.ir.dtype import DataType
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import Rewriter
+from tscript.ir.occurrences import any_below
 
 
 def with_index_dtype(func: PrimFunc, dtype: str) -> PrimFunc:
@@ -83,6 +84,22 @@ class _IndexDtype(Rewriter):
         """As a value, the variable has its old type."""
         new = self.variables.get(node)
         return node if new is None else make.cast(new, node.dtype)
+
+    def rewrite_CmpExpr(self, node: ex.CmpExpr) -> PrimExpr:
+        """Indices are compared as such, so that conditions on axes still are conditions on axes."""
+        a, b = self.rewrite(node.a), self.rewrite(node.b)
+        if node.a.dtype.is_int and all(self._is_index(side) for side in (node.a, node.b)):
+            a, b = self.index.rewrite(node.a), self.index.rewrite(node.b)
+        return node if a is node.a and b is node.b else make.compare(type(node), a, b)
+
+    def _is_index(self, e: PrimExpr) -> bool:
+        """Whether it is made of axes and constants only."""
+        return not any_below(
+            e,
+            lambda n: (
+                n not in self.variables if isinstance(n, Var) else not isinstance(n, (IntImm, ex.ArithExpr))
+            ),
+        )  # fmt: skip
 
     def rewrite_buffer(self, buffer: Buffer) -> Buffer:
         """Shape, strides and offset are indices."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tscript.ir.dtype import INT32
+from tscript.ir.dtype import INT32, DataType
 from tscript.ir.expr import IntImm, Var
 from tscript.ir.stmt import Block, For, ForKind, Stmt
 from tscript.schedule.core import ScheduleCore
@@ -11,11 +11,14 @@ from tscript.schedule.instruction import InstructionKind, Outputs, block
 from tscript.schedule.loop_checks import require_statement
 from tscript.schedule.primitive import primitive
 from tscript.schedule.rv import BlockRV, LoopRV
+from tscript.schedule.sref import StmtSRef
 
 
 @primitive(InstructionKind("AddUnitLoop", "add_unit_loop", (block("block_or_loop"),), Outputs.ONE))
 def add_unit_loop(s: ScheduleCore, block_or_loop: BlockRV | LoopRV) -> LoopRV:
     """Put a loop `u` of one iteration directly around a block or loop; its handle.
+
+    It counts in the type of its neighbours.
 
     >>> import tscript
     >>> from tscript.script import tir as T
@@ -42,6 +45,18 @@ def add_unit_loop(s: ScheduleCore, block_or_loop: BlockRV | LoopRV) -> LoopRV:
     inner = sref.stmt
     assert inner is not None
     body: Stmt = s.state.realize_of(sref) if isinstance(inner, Block) else inner
-    around = For(Var("u", INT32), IntImm(INT32, 0), IntImm(INT32, 1), ForKind.SERIAL, body)
+    dtype = _count_type(s, sref)
+    around = For(Var("u", dtype), IntImm(dtype, 0), IntImm(dtype, 1), ForKind.SERIAL, body)
     s.state.replace(sref, around, {}, "put in a unit loop")
     return s.loop_of(around)
+
+
+def _count_type(s: ScheduleCore, sref: StmtSRef) -> DataType:
+    """The type in which the loops count there, or the axes of the block without any."""
+    if isinstance(sref.stmt, For):
+        return sref.loop.loop_var.dtype
+    loops = s.state.loops_of(sref)
+    if loops:
+        return loops[-1].loop.loop_var.dtype
+    axes = sref.block.iter_vars
+    return axes[0].var.dtype if axes else INT32
