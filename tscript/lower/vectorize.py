@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tscript.arith.const_bound import Bound, const_bound
 from tscript.ir import expr as ex
-from tscript.ir.construct import add, cast, const, mul, not_
+from tscript.ir.construct import add, cast, compare, const, floordiv, floormod, mul, not_, sub
 from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import Broadcast, BufferLoad, IntImm, PrimExpr, Ramp, Select, Var
 from tscript.ir.function import PrimFunc
@@ -36,6 +36,7 @@ from tscript.lower.copies import Copy
 from tscript.lower.guards import decide, range_of
 from tscript.lower.lane_dependence import NotVector, require_independent
 from tscript.lower.memories import Accesses, Memories
+from tscript.lower.streams import LINE, NONTEMPORAL, before_line, streamed_store
 from tscript.lower.widen import ALL, Mask, Widen, any_lane, combined
 
 MAX_BYTES: Final = 256
@@ -84,6 +85,9 @@ class _Vectorize(Rewriter):
         lanes = min(_power_below(extent), _most_lanes(loop.body))
         total = _Total.of(loop)
         require_independent(loop, lanes, self._memories, {} if total is None else total.accesses)
+        streamed = streamed_store(loop)
+        if streamed is not None and extent >= 4 * lanes:
+            return self._streamed(loop, extent, lanes, streamed)
         chunks, rest = divmod(extent, lanes)
         parts: list[Stmt] = []
         var = loop.loop_var
@@ -102,20 +106,48 @@ class _Vectorize(Rewriter):
         """The iterations from `start` on."""
         body = loop.body
         if fresh:
-            var = loop.loop_var.copy_with()
-            body = Copy({loop.loop_var: var}, fresh=True).rewrite(body)
-            self._bounds[var] = self._bounds[loop.loop_var]
-            loop = loop.replace(loop_var=var, body=body)
+            previous, loop = loop, _fresh(loop)
+            self._bounds[loop.loop_var] = self._bounds[previous.loop_var]
+            body = loop.body
             total = None if total is None else _Total.of(loop)
         if lanes == 1:
             return Copy({loop.loop_var: start}).rewrite(body)
         count, lanes = lanes, _power_above(lanes)
-        ramp = Ramp(start, const(1, loop.loop_var.dtype), lanes)
         low = const_bound(start, self._bounds)
         inside = Bound(low.low, None if low.high is None else low.high + lanes - 1)
-        return _Lanes(loop.loop_var, ramp, {**self._bounds, loop.loop_var: inside}, total).statement(
-            body, _first(count, lanes)
-        )
+        return self._lanes(loop, start, lanes, _first(const(count), lanes), inside, total)
+
+    def _lanes(
+        self, loop: For, start: PrimExpr, lanes: int, mask: Mask, inside: Bound, total: _Total | None = None
+    ) -> Stmt:
+        """Those of `lanes` iterations from `start` on that `mask` has; `inside` bounds the variable of `loop`."""
+        ramp = Ramp(start, const(1, loop.loop_var.dtype), lanes)
+        bounds = {**self._bounds, loop.loop_var: inside}
+        return _Lanes(loop.loop_var, ramp, bounds, total).statement(loop.body, mask)
+
+    def _streamed(self, loop: For, extent: int, lanes: int, store: BufferStore) -> Stmt:
+        """A loop whose `store` bypasses the caches: vectors of whole lines, and what is before and after them."""
+        own, data = loop.loop_var.dtype, store.buffer.data
+        line = LINE // store.buffer.dtype.bytes
+        inside = self._bounds[loop.loop_var]
+        head, outer = Var("head", "int32"), loop.loop_var.copy_with()
+        start = cast(add(loop.min, cast(head, own)), own)
+        left = sub(const(extent, own), cast(head, own))
+        count, rest = floordiv(left, const(lanes, own)), cast(floormod(left, const(lanes, own)), "int32")
+
+        def some(loop: For, start: PrimExpr, lanes: int, number: PrimExpr) -> Stmt:
+            copy = _fresh(loop)
+            body = self._lanes(copy, start, lanes, _first(number, lanes), inside)
+            return IfThenElse(compare(ex.GT, number, const(0, "int32")), body)
+
+        here = add(start, mul(outer, const(lanes, own)))
+        whole = AttrStmt(data, NONTEMPORAL, const(LINE, "int32"), self._lanes(loop, here, lanes, ALL, inside))
+        parts = [
+            some(loop, loop.min, line, head),
+            For(outer, const(0, own), count, ForKind.SERIAL, whole),
+            some(loop, add(start, mul(count, const(lanes, own))), lanes, rest),
+        ]
+        return LetStmt(head, before_line(store, loop), seq(*parts))
 
 
 def _power_below(n: int) -> int:
@@ -126,11 +158,17 @@ def _power_above(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def _first(count: int, lanes: int) -> Mask:
-    """The first `count` of `lanes`: vectors have lengths that machines have."""
-    if count == lanes:
+def _fresh(loop: For) -> For:
+    """`loop` with variables of its own."""
+    var = loop.loop_var.copy_with()
+    return loop.replace(loop_var=var, body=Copy({loop.loop_var: var}, fresh=True).rewrite(loop.body))
+
+
+def _first(count: PrimExpr, lanes: int) -> Mask:
+    """The first `count`, at least one, of `lanes`: vectors have lengths that machines have."""
+    if isinstance(count, IntImm) and count.value == lanes:
         return ALL
-    return Mask(ex.LT(Ramp(const(0), const(1), lanes), Broadcast(const(count), lanes)))
+    return Mask(ex.LT(Ramp(const(0), const(1), lanes), Broadcast(count, lanes)))
 
 
 def _after(loop: For, count: int) -> PrimExpr:

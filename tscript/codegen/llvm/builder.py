@@ -55,7 +55,7 @@ class ModuleText:
         return "\n".join(parts) + "\n"
 
 
-_WEIGHTS = '!0 = !{!"branch_weights", i32 1048575, i32 1}\n!1 = !{!"branch_weights", i32 1, i32 1048575}'
+_WEIGHTS = '!0 = !{!"branch_weights", i32 1048575, i32 1}\n!1 = !{!"branch_weights", i32 1, i32 1048575}\n!2 = !{i32 1}'
 
 
 def quoted(name: str) -> str:

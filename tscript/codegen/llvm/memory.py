@@ -145,14 +145,19 @@ def _join(b: Builder, place: Place, parts: list[str]) -> str:
     return value
 
 
-def store(b: Builder, place: Place, value: str, mask: str = "") -> None:
-    """Write `value`, in memory form, to `place`; not the lanes whose bit in `mask` is off."""
+def store(b: Builder, place: Place, value: str, mask: str = "", line: int = 0) -> None:
+    """Write `value`, in memory form, to `place`; not the lanes whose bit in `mask` is off.
+
+    Vectors of a multiple of `line` bytes, if that is not 0, begin at one, and bypass the caches.
+    """
     whole = memory_type(place.dtype)
     if not place.each:
         address, align = _first(b, place), place.element.bytes
         value = _in_order(b, place, value, whole)
         if not mask:
-            b.emit(f"store {whole} {value}, ptr {address}, align {align}")
+            streams = line and place.element.bytes * place.count % line == 0
+            how = f"align {line}, !nontemporal !2" if streams else f"align {align}"
+            b.emit(f"store {whole} {value}, ptr {address}, {how}")
             return
         name = f"llvm.masked.store.v{place.count}{_short(place)}.p0"
         bits = int_vector(1, place.count)

@@ -67,7 +67,7 @@ def ineffective_options(target: Target) -> list[str]:
 
 def features_of(target: Target) -> list[str]:
     """The features that a target switches on and off, its vector width among them."""
-    if _architecture(llvm.get_process_triple()) not in ("x86_64", "i686"):
+    if not is_x86():
         return target.mattr
     asked = target.get_attr("vector-width")
     # Programs say how long their vectors are; left to itself, LLVM halves those of 512 bits on many CPUs.
@@ -77,7 +77,7 @@ def features_of(target: Target) -> list[str]:
 
 def vector_registers(target: Target) -> tuple[int, int]:
     """How many vector registers the code for a target has, and the bytes of each."""
-    if _architecture(llvm.get_process_triple()) not in ("x86_64", "i686"):
+    if not is_x86():
         return 32, 16
     widest = 64 if "avx512f" in target.features else 32 if "avx" in target.features else 16
     return 32 if widest == 64 else 16, min(widest, int(target.get_attr("vector-width", 0) or 512) // 8)
@@ -97,6 +97,11 @@ def fast_math_of(target: Target) -> str:
 def contracts(target: Target) -> bool:
     """Whether a product that is added to something is rounded together with the sum."""
     return bool(target.get_attr("fast-math-contract", True))
+
+
+def is_x86() -> bool:
+    """Whether the code runs on an x86 CPU."""
+    return _architecture(llvm.get_process_triple()) in ("x86_64", "i686")
 
 
 def _architecture(triple: str) -> str:
@@ -132,6 +137,7 @@ __all__ = [
     "features_of",
     "function_attributes",
     "ineffective_options",
+    "is_x86",
     "known_to_llvm",
     "require_processor",
     "vector_registers",

@@ -16,12 +16,15 @@ from tscript.codegen.llvm import memory
 from tscript.codegen.llvm.builder import Failure, ModuleText, quoted
 from tscript.codegen.llvm.expr import ExpressionEmitter
 from tscript.codegen.llvm.narrow import round_to
+from tscript.codegen.llvm.processors import is_x86
 from tscript.codegen.llvm.types import INDEX, is_narrow, memory_scalar, register_type
 from tscript.ir import stmt as st
 from tscript.ir.dtype import DataType
-from tscript.ir.expr import BufferLoad, Call, GlobalVar, IntImm, PointerType, PrimExpr, StringImm
+from tscript.ir.expr import BufferLoad, Call, GlobalVar, IntImm, PointerType, PrimExpr, StringImm, Var
 from tscript.ir.function import PrimFunc
+from tscript.ir.occurrences import any_below
 from tscript.ir.semantics import numpy_dtype
+from tscript.lower.streams import NONTEMPORAL
 from tscript.support.errors import BuildError
 from tscript.support.wording import kind_of, with_article
 
@@ -46,6 +49,9 @@ class FunctionEmitter(ExpressionEmitter):
         self.abi = abi
         self.func = func
         self._live: list[str] = []
+        # Memory to which vectors are stored past the caches, and the bytes that these are aligned to.
+        self._streams: dict[Var, int] = {}
+        self._has_streams = any_below(func.body, lambda n: isinstance(n, st.AttrStmt) and n.attr_key == NONTEMPORAL)
         self._stack_used = 0
         self._failures: dict[tuple[Any, ...], str] = {}
         self._exits: list[str] = []
@@ -110,6 +116,10 @@ class FunctionEmitter(ExpressionEmitter):
     def _leave(self, status: str) -> None:
         for pointer in reversed(self._live):
             self.b.emit(f"call void @free(ptr {pointer})")
+        if self._has_streams and is_x86():
+            # Such stores are not ordered before what tells other threads that the work is done.
+            self.b.module.declare("llvm.x86.sse.sfence", "void {}()")
+            self.b.emit("call void @llvm.x86.sse.sfence()")
         self.b.emit(f"ret i32 {status}")
 
     def fail_unless(self, condition: str, failure: Failure) -> None:
@@ -204,7 +214,7 @@ class FunctionEmitter(ExpressionEmitter):
             bits = memory.to_memory(self.b, value.dtype, self.value(value))
         place = self.place(s.buffer, s.indices)
         if s.predicate is None:
-            memory.store(self.b, place, bits)
+            memory.store(self.b, place, bits, line=self._streams.get(s.buffer.data, 0))
         else:
             self._store_where(place, s.predicate, bits)
         self.memory_changed()
@@ -298,7 +308,12 @@ class FunctionEmitter(ExpressionEmitter):
         self.statement(s.body)
 
     def _attr(self, s: st.AttrStmt) -> None:
+        if s.attr_key != NONTEMPORAL or not isinstance(s.node, Var) or not isinstance(s.value, IntImm):
+            self.statement(s.body)
+            return
+        self._streams[s.node] = s.value.value
         self.statement(s.body)
+        del self._streams[s.node]
 
     def _declare(self, s: st.DeclBuffer) -> None:
         self.statement(s.body)

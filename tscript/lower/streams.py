@@ -1,0 +1,62 @@
+"""Stores of long vectorised loops that are meant to bypass the caches.
+
+Such stores begin at the start of a cache line, which arrays of others (large ones of NumPy, for one) do not. So the
+loop is cut where it runs: the iterations before the first line, whole lines, and those that are left.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tscript.ir.construct import call_intrin, cast, const, sub
+from tscript.ir.expr import BufferLoad, IntImm, PrimExpr
+from tscript.ir.functor import substitute
+from tscript.ir.stmt import BufferStore, For
+from tscript.lower.memories import Accesses, index_form, is_invariant
+
+NONTEMPORAL: Final = "pragma_nontemporal"
+"""The annotation of a vectorised loop whose output is not read again soon; also the attribute of the statement that
+makes its whole lines: stores of vectors to the memory named are aligned to as many bytes as the value says, and
+bypass the caches."""
+LINE: Final = 64
+"""Bytes of a cache line, and of the longest vectors."""
+
+
+def streamed_store(loop: For) -> BufferStore | None:
+    """The store of a loop with the annotation that goes on by one element in each iteration; None without one."""
+    flag = loop.annotations.get(NONTEMPORAL)
+    if not (flag.value if isinstance(flag, IntImm) else flag):
+        return None
+    inside = Accesses()
+    inside.statement(loop.body)
+    if inside.is_opaque:
+        return None
+    changing = {**inside.defined, loop.loop_var: None}
+    for a in inside.found:
+        buffer, others = a.node.buffer, [o for o in inside.found if o.data is a.data and o is not a]
+        if not a.is_store or not a.certain or a.loops or others or a.data in inside.defined:
+            continue
+        if (
+            buffer.dtype.lanes != 1
+            or LINE % buffer.dtype.bytes
+            or buffer.scope() == "local"
+            or len(a.node.indices) != 1
+        ):
+            continue
+        terms, _ = index_form(a.node.indices[0])
+        if terms.get(loop.loop_var) == 1 and all(t is loop.loop_var or is_invariant(t, changing) for t in terms):
+            return a.node
+    return None
+
+
+def before_line(store: BufferStore, loop: For) -> PrimExpr:
+    """How many iterations of `loop` it takes `store` to come to the start of a cache line, from 0 on."""
+    dtype = store.buffer.dtype
+    first = BufferLoad(store.buffer, (substitute(store.indices[0], {loop.loop_var: loop.min}),))
+    address = call_intrin("int64", "tir.reinterpret", call_intrin("handle", "tir.address_of", first))
+    rest = call_intrin("int64", "tir.bitwise_and", sub(const(0, "int64"), address), const(LINE - 1, "int64"))
+    # Elements lie at multiples of their size.
+    return cast(call_intrin("int64", "tir.shift_right", rest, const(dtype.bytes.bit_length() - 1, "int64")), "int32")
+
+
+__all__ = ["LINE", "NONTEMPORAL", "before_line", "streamed_store"]
