@@ -8,15 +8,21 @@ carried out in any order, what each iteration writes before it reads is its own 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 from tscript.analysis.dependence import (
     Access,
     Conflict,
     Witness,
+    find_exchange,
     find_witness,
     footprint,
+    inner_accesses,
+    is_known,
     keeps_apart,
+    keeps_order,
     memory_through,
+    never_exchanged,
 )
 from tscript.ir.buffer import Buffer
 from tscript.ir.construct import is_const_int
@@ -85,6 +91,64 @@ def find_conflict(
     return None
 
 
+def find_exchange_conflict(
+    state: ScheduleState, chain: Sequence[StmtSRef], order: Sequence[StmtSRef]
+) -> tuple[StmtSRef, StmtSRef, Conflict] | None:
+    """Two accesses to the same element that would come in another order, or may, with the tightly nested loops `chain`
+    in the order `order`; before them the loop that decides on their order now, and the one that would.
+
+    What `find_conflict` leaves out is left out here.
+    """
+    if any(is_const_int(r.loop.extent, 0) for r in (*state.loops_of(chain[0]), *chain)):
+        return None
+    places = {r: k for k, r in enumerate(order)}
+    for accesses in touched_by(state, chain[0]).values():
+        for k, w in accesses:
+            for j, x in accesses:
+                if not w.is_write or (x.is_write and j < k) or _accumulates(w, x):
+                    continue
+                apart = [keeps_apart(r.loop.loop_var, w, x) for r in chain]
+                near = [r for r, a in zip(chain, apart, strict=True) if not a]
+                carriers = [r for r in near if not _is_harmless(state, r, w, x, k < j, False)]
+                moved = next(((a, b) for a, b in pairwise(carriers) if places[a] > places[b]), None)
+                if moved is None:
+                    continue
+                found = _exchange(state, chain[0], w, x, carriers, sorted(carriers, key=places.__getitem__), near)
+                if isinstance(found, Conflict):
+                    return *moved, found
+                if found is not None:
+                    witness, first, second = found
+                    by_var = {r.loop.loop_var: r for r in carriers}
+                    return by_var[first], by_var[second], Conflict(w, x, witness)
+    return None
+
+
+def _exchange(
+    state: ScheduleState,
+    top: StmtSRef,
+    w: Access,
+    x: Access,
+    chain: Sequence[StmtSRef],
+    order: Sequence[StmtSRef],
+    near: Sequence[StmtSRef],
+) -> tuple[Witness, Var, Var] | Conflict | None:
+    """An example of two iterations that change places; a conflict without one where none is known; None for a proof."""
+    old, new = ([r.loop.loop_var for r in loops] for loops in (chain, order))
+    if keeps_order(w, x, old, new):
+        return None
+    around = _around(state, top)
+    found = find_exchange(w, x, old, new, around, [r.loop.loop_var for r in near if r not in chain])
+    if found is not None:
+        return found
+    # A block may declare more than it touches.
+    first, second = (inner_accesses(a) if is_known(a) else [a] for a in (w, x))
+    for a in first:
+        for b in second:
+            if not (keeps_order(a, b, old, new) or never_exchanged(a, b, old, new, around)):
+                return Conflict(w, x, None)
+    return None
+
+
 def _accumulates(w: Access, x: Access) -> bool:
     """Whether both are the accumulation of one block into the same elements, free in its order by declaration."""
     if w.block is None or w.block is not x.block:
@@ -123,7 +187,11 @@ def _same_region(a: Access, b: Access) -> bool:
 def _witness(
     state: ScheduleState, loop: StmtSRef, w: Access, x: Access, *, other_instance: bool = False
 ) -> Witness | None:
+    return find_witness(loop.loop.loop_var, w, x, _around(state, loop), other_instance=other_instance)
+
+
+def _around(state: ScheduleState, loop: StmtSRef) -> dict[Var, Range]:
+    """The axes and loops around a loop, up to the block that it stands in."""
     root = state.scope_root(loop)
     axes: Mapping[Var, Range] = {} if root is None else axis_ranges(root.block)
-    around = {**axes, **loop_ranges(state.loops_of(loop))}
-    return find_witness(loop.loop.loop_var, w, x, around, other_instance=other_instance)
+    return {**axes, **loop_ranges(state.loops_of(loop))}

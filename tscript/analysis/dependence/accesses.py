@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tscript.analysis.ranges import bound_region, loop_range, range_bounds
+from tscript.analysis.ranges import binding_map, bound_region, loop_range, range_bounds
 from tscript.arith import Bound
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer
@@ -202,6 +202,56 @@ def footprint(stmt: Stmt) -> Footprint:
     found = Footprint()
     found.visit(stmt)
     return found
+
+
+def inner_accesses(access: Access) -> list[Access]:
+    """The accesses in the block of `access` that it declares together, as far as they are known (see `is_known`);
+    itself if it is of one element.
+    """
+    realize = access.realize
+    if realize is None or all(make.is_const_int(r.extent, 1) for r in access.region):
+        return [access]
+    values = binding_map(realize)
+
+    def placed(e: PrimExpr) -> PrimExpr:
+        return substitute(e, values)
+
+    def in_range(r: Range) -> Range:
+        return Range.from_min_extent(placed(r.min), placed(r.extent))
+
+    result: list[Access] = []
+    block = realize.block
+    starts = [] if block.init is None else [replace(a, in_doubt=True) for a in footprint(block.init).found]
+    for a in (*starts, *footprint(block.body).found):
+        if a.buffer is access.buffer and a.is_write == access.is_write:
+            inside = replace(
+                a,
+                region=tuple(map(in_range, a.region)),
+                domain={**access.domain, **{v: in_range(r) for v, r in a.domain.items()}},
+                conditions=(*access.conditions, *map(placed, a.conditions)),
+                in_doubt=access.in_doubt or a.in_doubt,
+            )
+            if a.realize is not None:
+                inside = replace(inside, realize=_with_bindings(a.realize, values))
+            result += inner_accesses(inside)
+    return result
+
+
+def is_known(access: Access) -> bool:
+    """Whether all that is accessed in the block of `access` is known: it uses no pointers and makes no views."""
+    if access.block is None:
+        return True
+    parts = [p for p in (access.block.init, access.block.body) if p is not None]
+    found = [footprint(p) for p in parts]
+    return (
+        not any(f.escaped or f.views for f in found)
+        and not access.block.match_buffers
+        and all(a.block is None or is_known(a) for f in found for a in f.found)
+    )
+
+
+def _with_bindings(realize: BlockRealize, values: Mapping[Var, PrimExpr]) -> BlockRealize:
+    return realize.replace(iter_values=tuple(substitute(v, values) for v in realize.iter_values))
 
 
 def _sure_accesses(block: Block) -> dict[tuple[Buffer, bool], None]:

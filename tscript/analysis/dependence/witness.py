@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from tscript.analysis.checkers.points import Points, UnknownValue, points_of
 from tscript.analysis.checkers.sites import Guard, Loop, Scope
-from tscript.analysis.dependence.accesses import Access
+from tscript.analysis.dependence.accesses import Access, inner_accesses
+from tscript.ir import construct as make
 from tscript.ir.construct import is_const_int
-from tscript.ir.expr import PrimExpr, Range, Var
+from tscript.ir.expr import IntImm, PrimExpr, Range, Var
 from tscript.ir.occurrences import variables
 from tscript.ir.stmt import ForKind
 
@@ -59,22 +60,110 @@ def find_witness(
     of the block of `w`, which is that of `x`, differ too. `too_late` asks for a write in a later iteration, of an
     element that the earlier one does not write itself.
     """
+    extra = [] if not other_instance or w.realize is None else list(w.realize.iter_values)
+    for a, b in _certain(w, x, too_late):
+        found = _runs_of(a, b, (var,), around, extra)
+        if found is None:
+            continue
+        p, q, sizes = found
+        rows = _meeting(p, q, bool(extra), too_late)
+        if rows is not None:
+            return _witness(p, rows[0], q, rows[1], sizes)
+    return None
+
+
+def find_exchange(
+    w: Access, x: Access, old: Sequence[Var], new: Sequence[Var], around: Mapping[Var, Range], same: Sequence[Var]
+) -> tuple[Witness, Var, Var] | None:
+    """Iterations in which `w` writes what `x` touches that come in another order with the loops ordered as in `new`
+    rather than `old`, and the loops that decide on the old and the new order; None if none was found. The loops over
+    `same`, and those around, are at the same values in both iterations.
+    """
+    for a, b in _certain(w, x, False):
+        found = _runs_of(a, b, (*old, *same), around, [])
+        if found is None:
+            continue
+        p, q, sizes = found
+        rows = _exchanged(p, q, old, new, same)
+        if rows is not None:
+            one, two = ([int(r.points.values[v][k]) for v in old] for r, k in zip((p, q), rows, strict=True))
+            first = {v: m - n for v, m, n in zip(old, one, two, strict=True)}
+            decide = [next(v for v in order if first[v]) for order in (old, new)]
+            return _witness(p, rows[0], q, rows[1], sizes), decide[0], decide[1]
+    return None
+
+
+def never_exchanged(w: Access, x: Access, old: Sequence[Var], new: Sequence[Var], around: Mapping[Var, Range]) -> bool:
+    """Whether going through all iterations shows that none which touch the same element come in another order."""
+    if w.buffer is not x.buffer:
+        return False
+    try:
+        sizes = _sizes((w, x), around)
+        if sizes:
+            return False
+        used = _used(around, w, x)
+        p, q = (_points(_by_element(a), old, used, sizes, [], False) for a in (w, x))
+    except UnknownValue:
+        return False
+    if p is None or q is None:
+        return False
+    return p.points.complete and q.points.complete and _exchanged(p, q, old, new, ()) is None
+
+
+def _certain(w: Access, x: Access, whole: bool) -> list[tuple[Access, Access]]:
+    """Accesses of single elements that are sure to take place, in pairs; none if not all of `w` is (`whole`)."""
     if w.buffer is not x.buffer or not (w.is_sure and x.is_sure):
-        return None
+        return []
+    writes = [a for a in inner_accesses(w) if a.is_sure]
+    if whole and len(writes) > 1:
+        return []
+    touches = writes if x is w else [a for a in inner_accesses(x) if a.is_sure]
+    return [(a, b) for a in writes for b in touches][:_PAIRS]
+
+
+_PAIRS: Final = 16
+"""Pairs of accesses of single elements in two blocks that are looked at."""
+
+
+def _runs_of(
+    w: Access, x: Access, loops: Sequence[Var], around: Mapping[Var, Range] | None, extra: list[PrimExpr]
+) -> tuple[_Runs, _Runs, dict[Var, int]] | None:
+    """Iterations of both, for some sizes."""
     outer = {v: r for v, r in (around or {}).items() if v not in w.domain}
     try:
         sizes = _sizes((w, x), outer)
-        extra = [] if not other_instance or w.realize is None else list(w.realize.iter_values)
-        p = _points(w, var, outer, sizes, extra)
-        q = p if x is w else _points(x, var, outer, sizes, extra)
+        p = _points(w, loops, outer, sizes, extra)
+        q = p if x is w else _points(x, loops, outer, sizes, extra)
     except UnknownValue:
         return None
-    if p is None or q is None:
-        return None
-    found = _meeting(p, q, bool(extra), too_late)
-    if found is None:
-        return None
-    row, other = found
+    return None if p is None or q is None else (p, q, sizes)
+
+
+def _by_element(access: Access) -> Access:
+    """The access with a loop over the elements of its region."""
+    domain = dict(access.domain)
+    region: list[Range] = []
+    for r in access.region:
+        element = Var("", r.min.dtype)
+        domain[element] = Range.from_min_extent(IntImm(r.min.dtype, 0), r.extent)
+        region.append(Range.from_min_extent(make.add(r.min, element), IntImm(r.min.dtype, 1)))
+    return replace(access, region=tuple(region), domain=domain)
+
+
+def _used(around: Mapping[Var, Range], *accesses: Access) -> dict[Var, Range]:
+    """The loops around that the accesses depend on."""
+    used: dict[Var, None] = {}
+    for a in accesses:
+        used |= variables(*(e for r in (*a.domain.values(), *a.region) for e in (r.min, r.extent)), *a.conditions)
+    kept: dict[Var, Range] = {}
+    for v, r in reversed([*around.items()]):
+        if v in used:
+            kept[v] = r
+            used |= variables(r.min, r.extent)
+    return dict(reversed([*kept.items()]))
+
+
+def _witness(p: _Runs, row: int, q: _Runs, other: int, sizes: Mapping[Var, int]) -> Witness:
     return Witness(_named(p, row), _named(q, other), p.elements[row], {v.name: n for v, n in sizes.items()})
 
 
@@ -99,8 +188,9 @@ def _sizes(accesses: tuple[Access, ...], outer: Mapping[Var, Range]) -> dict[Var
 
 
 def _points(
-    a: Access, var: Var, outer: Mapping[Var, Range], sizes: Mapping[Var, int], extra: list[PrimExpr]
-) -> _Runs | None:
+    a: Access, loops: Sequence[Var], outer: Mapping[Var, Range], sizes: Mapping[Var, int], extra: list[PrimExpr],
+    only_sure: bool = True,
+) -> _Runs | None:  # fmt: skip
     # A larger region may be declared than is touched, so only single elements are certain.
     if not all(is_const_int(r.extent, 1) for r in a.region):
         return None
@@ -112,12 +202,13 @@ def _points(
         scope = Guard(scope, c)
     scopes = [] if scope is None else scope.chain()
     index = [r.min for r in a.region]
-    points = points_of(scopes, sizes, [*index, *extra, var, *outer], TRIED)
-    points.keep(points.sure)
+    points = points_of(scopes, sizes, [*index, *extra, *loops, *outer], TRIED)
+    if only_sure:
+        points.keep(points.sure)
     if not points.count:
         return None
     return _Runs(
-        points, tuple(v for v in domain if v.name), points.values[var].tolist(),
+        points, tuple(v for v in domain if v.name), points.values[loops[0]].tolist(),
         _rows(points, list(outer)), _rows(points, index), _rows(points, extra),
     )  # fmt: skip
 
@@ -151,8 +242,55 @@ def _meeting(p: _Runs, q: _Runs, other_instance: bool, too_late: bool) -> tuple[
 _KEPT: Final = 16
 
 
+def _exchanged(
+    p: _Runs, q: _Runs, old: Sequence[Var], new: Sequence[Var], same: Sequence[Var]
+) -> tuple[int, int] | None:
+    """The first iteration of `p` with one of `q` that touches the same element and comes in another order in `new`."""
+    groups: dict[object, tuple[list[int], list[int]]] = {}
+    places: list[list[_Place]] = []
+    for k, runs in enumerate((p, q)):
+        together = _rows(runs.points, list(same))
+        for row, key in enumerate(zip(runs.outer, runs.elements, together, strict=True)):
+            groups.setdefault(key, ([], []))[k].append(row)
+        before, after = (_rows(runs.points, list(order)) for order in (old, new))
+        places.append(list(zip(before, after, strict=True)))
+    best: tuple[int, int] | None = None
+    for mine, others in groups.values():
+        if mine and others and _may_exchange([places[0][r] for r in mine], [places[1][r] for r in others]):
+            for row in mine:
+                if best is not None and row >= best[0]:
+                    break
+                before, after = places[0][row]
+                found = next((o for o in others if _turned(places[1][o], before, after)), None)
+                if found is not None:
+                    best = row, found
+    return best
+
+
+_Place = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def _turned(place: _Place, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    return place[0] != before and (place[0] < before) != (place[1] < after)
+
+
+def _may_exchange(mine: list[_Place], others: list[_Place]) -> bool:
+    """Whether any of `mine` and one of `others` change places; by going through all in the old order once."""
+    for first, second in ((mine, others), (others, mine)):
+        latest: tuple[int, ...] | None = None
+        waiting = sorted(first)
+        k = 0
+        for before, after in sorted(second):
+            while k < len(waiting) and waiting[k][0] < before:
+                latest = waiting[k][1] if latest is None else max(latest, waiting[k][1])
+                k += 1
+            if latest is not None and latest > after:
+                return True
+    return False
+
+
 def _named(runs: _Runs, row: int) -> dict[str, int]:
     return {v.name: int(runs.points.values[v][row]) for v in runs.loops}
 
 
-__all__ = ["TRIED", "Witness", "find_witness"]
+__all__ = ["TRIED", "Witness", "find_exchange", "find_witness", "never_exchanged"]

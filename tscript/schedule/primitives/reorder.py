@@ -8,7 +8,7 @@ from itertools import pairwise
 from tscript.ir.expr import IterVar
 from tscript.ir.stmt import Stmt
 from tscript.schedule.checks import affine_binding
-from tscript.schedule.conflicts import find_conflict, touched_by
+from tscript.schedule.conflicts import find_exchange_conflict
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Role
@@ -100,18 +100,15 @@ def _require_blocks(s: ScheduleCore, top: StmtSRef) -> None:
 
 
 def _require_same_dependences(s: ScheduleCore, chain: Sequence[StmtSRef], order: Sequence[StmtSRef]) -> None:
-    """Refuse to change the order of loops across whose iterations something is passed on."""
-    touched = touched_by(s.state, chain[0])
-    carriers = [
-        (r, found) for r in chain if (found := find_conflict(s.state, r, at_once=False, within=touched)) is not None
-    ]
-    places = {r: k for k, r in enumerate(order)}
-    for (outer, _), (inner, found) in pairwise(carriers):
-        if places[outer] > places[inner]:
-            refuse(
-                f"{{0}} cannot go inside {{1}}: {found.explain()}",
-                outer.loop,
-                inner.loop,
-                *dict.fromkeys(b for b in (found.write.block, found.other.block) if b is not None),
-                hint="keep the order of these two loops",
-            )
+    """Refuse an order in which iterations that touch the same element would change places."""
+    found = find_exchange_conflict(s.state, chain, order)
+    if found is not None:
+        outer, inner, conflict = found
+        turned = "; the new order would run them the other way round" if conflict.is_certain else ""
+        refuse(
+            f"{{0}} cannot go inside {{1}}: {conflict.explain()}{turned}",
+            outer.loop,
+            inner.loop,
+            *dict.fromkeys(b for b in (conflict.write.block, conflict.other.block) if b is not None),
+            hint="keep the order of these two loops",
+        )
