@@ -12,12 +12,14 @@ from tscript.analysis.dependence.witness import Witness
 class Conflict:
     """Two accesses, `write` being one that writes, that touch the same element in different iterations, or may do so.
 
-    With a `witness`, they do: it names the iterations. Without one, it could not be shown that they do not.
+    With a `witness`, they do: it names the iterations. Without one, it could not be shown that they do not; where the
+    memory is used through a `pointer`, what is touched is not even known, and the accesses stand for all of it.
     """
 
     write: Access
     other: Access
     witness: Witness | None
+    pointer: str = ""
 
     @property
     def is_certain(self) -> bool:
@@ -26,6 +28,8 @@ class Conflict:
 
     def explain(self) -> str:
         """What is touched twice, with two iterations where that is known to happen."""
+        if self.pointer:
+            return f"the pointer `{self.pointer}` is used directly, so what happens to its memory is not known"
         verb = "writes" if self.other.is_write else "reads"
         by = _by(self.write), _by(self.other)
         what = f"{by[0]} writes `{self.write}`"
