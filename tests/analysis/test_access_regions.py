@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tscript import interp
 from tscript.analysis import detect_regions
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer, decl_buffer
 from tscript.ir.expr import EQ, NE, IterVar, PrimExpr, Range, SizeVar, Var
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, IfThenElse, LetStmt, Stmt, seq
+from tscript.testing.random_program import random_arguments, random_program
 
 A, C = decl_buffer((64,), name="A"), decl_buffer((64,), name="C")
 B = decl_buffer((64,), "int32", name="B")
@@ -105,6 +107,17 @@ def test_inner_block_counts_with_its_declared_regions() -> None:
 def test_let_is_seen_through() -> None:
     body = loop(4, LetStmt(M, VI * 4 + K, store(C, M, A[M])))
     check(block(body), [one("A", VI * 4, 4)], [one("C", VI * 4, 4)])
+
+
+@pytest.mark.parametrize("index", [VI + 2147483647, VI - 5 - 2147483647, VI * 536870912, (K + 2147483646) * 2])
+def test_subscripts_that_wrap_around_may_be_anywhere(index: PrimExpr) -> None:
+    body = loop(4, store(C, VI, A[index % 5]))
+    check(block(body), [one("A", 0, 64)], [one("C", VI)])
+
+
+def test_the_subscripts_of_a_program_that_wraps_are_within_its_regions() -> None:
+    func = random_program(506258)
+    interp.run(func, *random_arguments(func, 506258))
 
 
 def test_symbolic_extent_and_start_give_symbolic_regions() -> None:

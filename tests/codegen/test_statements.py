@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -652,3 +653,34 @@ def test_a_call_with_a_number_for_an_array_is_refused() -> None:
         interp.run(mod, np.zeros(4, np.int32))
     with pytest.raises(BuildError, match="a call of callee with an int32"):
         tscript.build(mod)
+
+
+@pytest.mark.parametrize("row, column, lanes", [(0, 0, 64), (2, 0, 16), (1, 3, 6), (3, 2, 2), (0, 1, 63), (4, 3, 1)])
+def test_a_vector_longer_than_a_row_goes_on_with_the_next(row: int, column: int, lanes: int) -> None:
+    kind = f"int8x{lanes}" if lanes > 1 else "int8"
+
+    @T.prim_func
+    def func(A: T.Buffer((16, 4), "int8"), B: T.Buffer((64,), "int8")):
+        with T.block("B"):
+            B[0:lanes] = A.vload([row, column], kind)
+
+    a = np.arange(64, dtype="int8").reshape(16, 4)
+    expected = np.full(64, -1, "int8")
+    expected[:lanes] = a.ravel()[4 * row + column :][:lanes]
+    for run in (partial(interp.run, func), tscript.build(func)):
+        b = np.full(64, -1, "int8")
+        run(a, b)
+        np.testing.assert_array_equal(b, expected)
+    rows = range(row, row + (column + lanes + 3) // 4)
+    (region,) = func.body.block.reads
+    assert (region.region[0].min.value, region.region[0].extent.value) == (row, len(rows))
+
+
+def test_a_vector_longer_than_a_row_of_padded_memory_is_out_of_bounds() -> None:
+    @T.prim_func
+    def func(a: T.handle, B: T.Buffer((8,), "int8")):
+        A = T.match_buffer(a, (2, 4), "int8", strides=[6, 1])
+        B[0:8] = A.vload([0, 0], "int8x8")
+
+    with pytest.raises(InterpError, match="out of bounds"):
+        interp.run(func, np.zeros((2, 6), "int8")[:, :4], np.zeros(8, "int8"))

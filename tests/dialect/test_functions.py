@@ -362,6 +362,16 @@ def test_named_calls_take_the_type_first_or_as_keyword(name: str) -> None:
         function("int32", 3)
 
 
+def test_an_llvm_intrinsic_is_looked_up_by_name_and_stays_one() -> None:
+    found = calls.llvm_lookup_intrinsic_id("llvm.fma.f32")
+    assert is_call(calls.call_llvm_pure_intrin("float32", found, X), "call_llvm_pure_intrin", "float32",
+                   StringImm("llvm.fma.f32"), X)  # fmt: skip
+    with pytest.raises(ValueError, match='begin with "llvm."'):
+        calls.llvm_lookup_intrinsic_id("fma")
+    with pytest.raises(TypeError, match="by its name"):
+        calls.llvm_lookup_intrinsic_id(3)
+
+
 def test_a_buffer_is_no_argument_of_a_call() -> None:
     a = decl_buffer((4,), name="A")
     with pytest.raises(TypeError, match=r"pass its pointer `A\.data`"):

@@ -130,6 +130,18 @@ def test_a_meta_variable_is_an_alias() -> None:
     assert lines(func) == ["C[3] = n * 2", "C[4] = n * 2"]
 
 
+def test_a_meta_variable_of_several_values_is_taken_apart() -> None:
+    def swap(i: object, j: object) -> tuple[object, object]:
+        return j, i
+
+    func = read(
+        "a, b = T.meta_var(swap(n, 2))\nfirst, *rest = T.meta_var([1, a, 3])\nC[rest[1]] = rest[0] + b", swap=swap
+    )
+    assert lines(func) == ["C[3] = 2 + n"]
+    with pytest.raises(ScriptError, match="2 names are to be bound, but there is one value"):
+        read("a, b = T.meta_var(n * 2)")
+
+
 def test_a_name_can_be_bound_again_in_its_scope_with_its_type() -> None:
     func = read("x = C[0]\nx = C[1] + x\nx += 1\nC[2] = x")
     assert structural_equal(func, read("x = C[0]\ny = C[1] + x\nz = y + 1\nC[2] = z"))

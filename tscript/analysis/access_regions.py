@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tscript.arith.const_bound import Bound, const_bound
+from tscript.arith.const_bound import EVERYTHING, Bound, const_bound
 from tscript.arith.interval import Domains, Interval, eval_interval, union
 from tscript.arith.simplify import simplify
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
 from tscript.ir import stmt as st
 from tscript.ir.buffer import Buffer
+from tscript.ir.dtype import int_range
 from tscript.ir.expr import BufferLoad, IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import Visitor, substitute
 from tscript.ir.linear import difference, from_linear, linear_form
-from tscript.ir.occurrences import mentions
+from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import Block, BufferRegion
 
 Touched = dict[Buffer, list[Interval | None]]
@@ -121,7 +122,27 @@ class _Scan(Visitor):
         return result
 
     def _index_interval(self, e: PrimExpr) -> Interval | None:
-        return eval_interval(self._plain(e), self.domains)
+        plain = self._plain(e)
+        return None if self._may_wrap(plain) else eval_interval(plain, self.domains)
+
+    def _may_wrap(self, e: PrimExpr) -> bool:
+        """Whether arithmetic may leave its type, so that its limits say nothing. What has no limits is left out."""
+        if isinstance(e, (Var, IntImm)):
+            return False
+        known: dict[PrimExpr, Bound] = {}
+        const_bound(e, {v: self._limits(v) for v in variables(e)}, known)
+        for part, bound in known.items():
+            if isinstance(part, ex.ArithExpr) and part.dtype.is_int:
+                low, high = int_range(part.dtype)
+                if (bound.low is not None and bound.low < low) or (bound.high is not None and bound.high > high):
+                    return True
+        return False
+
+    def _limits(self, var: Var) -> Bound:
+        over = self.relaxed.get(var)
+        if over is None:
+            return self.domains.bounds.get(var, EVERYTHING)
+        return Bound(const_bound(over.low, self.domains.bounds).low, const_bound(over.high, self.domains.bounds).high)
 
     def _plain(self, e: PrimExpr) -> PrimExpr:
         return substitute(e, self.lets) if self.lets else e

@@ -17,6 +17,7 @@ from tscript.ir.expr import (
     PrimType,
     Ramp,
     Range,
+    Shuffle,
     Var,
     integers_wanted,
 )
@@ -104,8 +105,39 @@ class Buffer(Node):
     def vload(
         self, begin: Sequence[ExprLike] | ExprLike, dtype: str | None = None, predicate: PrimExpr | None = None
     ) -> PrimExpr:
-        """A load of a vector of type `dtype` that starts at `begin` and runs along the last dimension."""
-        return BufferLoad(self, self._vector_indices(begin, dtype), predicate)
+        """A load of a vector of type `dtype` that starts at `begin` and runs along the last dimension.
+
+        Of a compact buffer it goes on with the next rows, where numbers tell that it is longer than the rest of its
+        row: these are loads of parts of rows, joined.
+        """
+        indices = self._vector_indices(begin, dtype)
+        parts = self._rows_of(indices) if predicate is None else []
+        if not parts:
+            return BufferLoad(self, indices, predicate)
+        lanes = sum(p.dtype.lanes for p in parts)
+        return Shuffle(tuple(parts), tuple(IntImm(INT32, k) for k in range(lanes)))
+
+    def _rows_of(self, indices: tuple[PrimExpr, ...]) -> list[PrimExpr]:
+        """The parts of rows that a vector is made of; none where it stays in one row, or that cannot be told."""
+        *outer, last = indices
+        if not (outer and isinstance(last, Ramp) and not self.strides and len(indices) == len(self.shape)):
+            return []
+        width, start, step = self.shape[-1], last.base, last.stride
+        if not (isinstance(width, IntImm) and isinstance(start, IntImm) and isinstance(step, IntImm)):
+            return []
+        at, end = start.value, start.value + last.lanes
+        if step.value != 1 or at < 0 or end <= width.value or self.dtype.lanes != 1:
+            return []
+        parts: list[PrimExpr] = []
+        while at < end:
+            row, column = divmod(at, width.value)
+            count = min(width.value - column, end - at)
+            place: PrimExpr = IntImm(start.dtype, column)
+            if count > 1:
+                place = Ramp(place, IntImm(start.dtype, 1), count)
+            parts.append(BufferLoad(self, (*outer[:-1], add(outer[-1], row), place)))
+            at += count
+        return parts
 
     def vstore(
         self, begin: Sequence[ExprLike] | ExprLike, value: ExprLike, predicate: PrimExpr | None = None

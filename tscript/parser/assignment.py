@@ -82,6 +82,8 @@ class Assigner:
             fail("only names can be bound here", self.source.span(target))
 
     def _unpack(self, target: ast.Tuple | ast.List, value: Any) -> list[tuple[ast.expr, Any]]:
+        if isinstance(value, MetaVar):
+            value = value.parts()
         if isinstance(value, Node) and len(target.elts) == 1:
             value = [value]
         if isinstance(value, Node) or not hasattr(value, "__iter__"):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from typing import cast as cast_type
 
+from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer, subscript
 from tscript.ir.construct import cast, const, convert, convert_attr
 from tscript.ir.dtype import DataType, int_range
@@ -53,6 +54,12 @@ class MetaVar:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+    def parts(self) -> Any:
+        """One for each of several values; itself where there is one value."""
+        if isinstance(self.value, Node) or not hasattr(self.value, "__iter__"):
+            return self
+        return [MetaVar(v) for v in self.value]
 
 
 def meta_var(value: Any) -> MetaVar:

@@ -68,6 +68,22 @@ def call_llvm_pure_intrin(dtype: str, name: str, *args: Value) -> CallNode:
     return _named("call_llvm_pure_intrin", dtype, name, args)
 
 
+def llvm_lookup_intrinsic_id(name: str) -> str:
+    """What `call_llvm_intrin` and `call_llvm_pure_intrin` take for the LLVM intrinsic `name`: the name itself.
+
+    Programs are bound to no version of LLVM here, so they keep names, which say what is called, instead of numbers.
+    Raises TypeError for no text, ValueError for no name of an intrinsic.
+
+    >>> llvm_lookup_intrinsic_id("llvm.fma.f32")
+    'llvm.fma.f32'
+    """
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"an LLVM intrinsic is looked up by its name, not by {name!r}")
+    if not name.startswith("llvm."):
+        raise ValueError(f'the names of LLVM intrinsics begin with "llvm.", as "llvm.fma.f32"; {name!r} does not')
+    return name
+
+
 def _packed(op: str, args: tuple[Value, ...]) -> CallNode:
     if not args or not isinstance(args[0], (str, PrimExpr)):
         raise TypeError("a packed call takes the function's name as text first, then the arguments")
@@ -117,4 +133,5 @@ def call_kernel(*args: Value) -> CallNode:
 __all__ = [
     "Call", "call_intrin", "call_extern", "call_pure_extern", "call_llvm_intrin", "call_llvm_pure_intrin",
     "call_packed", "call_cpacked", "call_packed_lowered", "call_cpacked_lowered", "call_kernel",
+    "llvm_lookup_intrinsic_id",
 ]  # fmt: skip
