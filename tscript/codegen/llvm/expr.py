@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
-from tscript.codegen.llvm import arith, memory
+from tscript.codegen.llvm import arith, float_vectors, memory
 from tscript.codegen.llvm.builder import Builder, Failure, ModuleText
 from tscript.codegen.llvm.classify import DIVISIONS, Classifier, Doing, constant_divisor
 from tscript.codegen.llvm.intrinsics import HANDLERS, refusal_hint
@@ -321,6 +321,13 @@ class ExpressionEmitter:
             divisor = constant_divisor(e.b)
             if not divisor:
                 self._require_nonzero(dtype, y)
+        quick: str | None = None
+        if kind == "Div" and isinstance(e.b, ex.Broadcast):
+            quick = float_vectors.quotient(self.b, dtype, x, self.value(e.b.value))
+        elif kind in ("Max", "Min"):
+            quick = float_vectors.extreme(self.b, kind, dtype, x, y)
+        if quick is not None:
+            return quick
         return arith.binary(self.b, kind, dtype, x, y, divisor)
 
     def _require_nonzero(self, dtype: DataType, y: str) -> None:
