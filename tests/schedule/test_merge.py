@@ -82,7 +82,72 @@ def test_what_depends_on_other_iterations_is_not_merged() -> None:
                 v = T.axis.spatial(8, i)
                 B[v] = A[v + 1]
 
-    rejects(shifted, at(0, "A", "B"), r"`A\[i_m\]` and `A\[i_m \+ 1\]`, so they cannot run in turn", ["i", "i"])
+    error = rejects(
+        shifted,
+        at(0, "A", "B"),
+        r"`A\[i_m\]` and `A\[i_m \+ 1\]`, so they cannot run in turn: "
+        r"iteration \(i_m=1\) writes A\[1\], iteration \(i_m=0\) reads it",
+        ["i", "i"],
+    )
+    assert "an iteration of loop `i` would touch what a later one of loop `i` does" in str(error)
+
+
+def test_what_was_made_in_earlier_iterations_may_be_read() -> None:
+    @T.prim_func
+    def lagging(A: T.Buffer((9, 8), "int32"), C: T.Buffer((8, 8), "int32")):
+        B = T.alloc_buffer((9, 8), "int32")
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * 3
+        for i, j in T.grid(8, 8):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi // 2, vj] + 1
+        for i, j in T.grid(8, 8):
+            with T.block("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = vi
+
+    check_schedule(lagging, at(1, "B", "C"))
+    check_schedule(lagging, at(0, "B", "C", "A"))
+
+    @T.prim_func
+    def columns(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 9), "int32"), C: T.Buffer((8, 8), "int32")):
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * 3
+        for i, j in T.grid(8, 8):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj + 1] + 1
+
+    check_schedule(columns, at(0, "B", "C"))
+    rejects(
+        columns,
+        at(1, "B", "C"),
+        r"iteration \(i_m=0, j_m=1\) writes B\[0, 1\], iteration \(i_m=0, j_m=0\) reads it",
+        ["j", "j"],
+    )
+
+    @T.prim_func
+    def overwritten(A: T.Buffer((9,), "int32"), B: T.Buffer((8,), "int32")):
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v]
+        for i in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(8, i)
+                A[v + 1] = v
+
+    rejects(
+        overwritten,
+        at(0, "B", "A"),
+        r"iteration \(i_m=1\) reads A\[1\], iteration \(i_m=0\) writes it",
+        ["i", "i"],
+    )
 
 
 def test_what_stands_between_is_not_passed_by_what_it_uses() -> None:

@@ -136,15 +136,15 @@ def _exchange(
     old, new = ([r.loop.loop_var for r in loops] for loops in (chain, order))
     if keeps_order(w, x, old, new):
         return None
-    around = _around(state, top)
-    found = find_exchange(w, x, old, new, around, [r.loop.loop_var for r in near if r not in chain])
+    outside = outside_of(state, top)
+    found = find_exchange(w, x, old, new, outside, [r.loop.loop_var for r in near if r not in chain])
     if found is not None:
         return found
     # A block may declare more than it touches.
     first, second = (inner_accesses(a) if is_known(a) else [a] for a in (w, x))
     for a in first:
         for b in second:
-            if not (keeps_order(a, b, old, new) or never_exchanged(a, b, old, new, around)):
+            if not (keeps_order(a, b, old, new) or never_exchanged(a, b, old, new, outside)):
                 return Conflict(w, x, None)
     return None
 
@@ -187,10 +187,10 @@ def _same_region(a: Access, b: Access) -> bool:
 def _witness(
     state: ScheduleState, loop: StmtSRef, w: Access, x: Access, *, other_instance: bool = False
 ) -> Witness | None:
-    return find_witness(loop.loop.loop_var, w, x, _around(state, loop), other_instance=other_instance)
+    return find_witness(loop.loop.loop_var, w, x, outside_of(state, loop), other_instance=other_instance)
 
 
-def _around(state: ScheduleState, loop: StmtSRef) -> dict[Var, Range]:
+def outside_of(state: ScheduleState, loop: StmtSRef) -> dict[Var, Range]:
     """The axes and loops around a loop, up to the block that it stands in."""
     root = state.scope_root(loop)
     axes: Mapping[Var, Range] = {} if root is None else axis_ranges(root.block)

@@ -4,7 +4,8 @@
 None is a proof that no two iterations meet, a `Conflict` says which accesses do or may, with a `Witness` where there is
 an example. `parallel_loops(func)` asks it for all loops. Schedules ask the same of what blocks declare, and add
 what blocks promise: `footprint` (accesses in terms of loop variables), `keeps_apart` (the proof), `find_witness`; and
-for loops that change places `keeps_order`, `never_exchanged` (the proofs), `find_exchange`.
+for loops that change places `keeps_order`, `never_exchanged` (the proofs), `find_exchange`, and for nests that become
+one `never_after`, `never_overtaken`, `find_overtaken`.
 """
 
 from __future__ import annotations
@@ -13,10 +14,18 @@ from tscript.analysis.dependence.accesses import Access, Footprint, footprint, i
 from tscript.analysis.dependence.apart import keeps_apart
 from tscript.analysis.dependence.conflict import Conflict
 from tscript.analysis.dependence.loops import loop_conflict, memory_through, parallel_loops
-from tscript.analysis.dependence.order import keeps_order
-from tscript.analysis.dependence.witness import Witness, find_exchange, find_witness, never_exchanged
+from tscript.analysis.dependence.order import keeps_order, never_after
+from tscript.analysis.dependence.witness import (
+    Witness,
+    find_exchange,
+    find_overtaken,
+    find_witness,
+    never_exchanged,
+    never_overtaken,
+)
 
 __all__ = [
-    "Access", "Conflict", "Footprint", "Witness", "find_exchange", "find_witness", "footprint", "inner_accesses",
-    "is_known", "keeps_apart", "keeps_order", "loop_conflict", "memory_through", "never_exchanged", "parallel_loops",
+    "Access", "Conflict", "Footprint", "Witness", "find_exchange", "find_overtaken", "find_witness", "footprint",
+    "inner_accesses", "is_known", "keeps_apart", "keeps_order", "loop_conflict", "memory_through", "never_after",
+    "never_exchanged", "never_overtaken", "parallel_loops",
 ]  # fmt: skip

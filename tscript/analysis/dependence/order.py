@@ -52,6 +52,21 @@ def keeps_order(w: Access, x: Access, old: Sequence[Var], new: Sequence[Var]) ->
     return True
 
 
+def never_after(w: Access, x: Access, loops: Sequence[Var]) -> bool:
+    """Whether it is certain that `w` touches no element in a later iteration of `loops`, the outermost first, than `x`.
+
+    This is what two nests have to keep to when they become one, `w` being in the one that ran first.
+    """
+    if w.buffer is not x.buffer or not all(v in w.domain and v in x.domain for v in loops):
+        return False
+    system = _Distances(w, x, loops)
+    for k, v in enumerate(loops):
+        same: dict[_Unknown, _Bounds] = {("d", u): (0, 0) for u in loops[:k]}
+        if system.may_hold({**same, ("d", v): (-inf, -1)}):
+            return False
+    return True
+
+
 def _pairs(loops: Sequence[Var]) -> Iterator[tuple[Var, Var]]:
     return ((a, b) for k, a in enumerate(loops) for b in loops[k + 1 :])
 
@@ -257,4 +272,4 @@ def _drawn_closer(row: tuple[_Sum, float, float], bounds: dict[_Unknown, _Bounds
     return changed
 
 
-__all__ = ["keeps_order"]
+__all__ = ["keeps_order", "never_after"]

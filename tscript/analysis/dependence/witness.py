@@ -33,11 +33,12 @@ class Witness:
     element: tuple[int, ...]
     sizes: Mapping[str, int]
 
-    def explain(self, buffer: str, writes: bool) -> str:
-        """The example in words."""
+    def explain(self, buffer: str, writes: bool, first_writes: bool = True) -> str:
+        """The example in words: the second iteration writes the element of `buffer`, or reads it; so does the first."""
         element = f"{buffer}[{', '.join(map(str, self.element))}]"
-        text = f"iteration ({_listed(self.first)}) writes {element}, iteration ({_listed(self.second)}) "
-        text += "writes it too" if writes else "reads it"
+        text = f"iteration ({_listed(self.first)}) {'writes' if first_writes else 'reads'} {element}, "
+        text += f"iteration ({_listed(self.second)}) "
+        text += "reads it" if not writes else "writes it too" if first_writes else "writes it"
         return text + (f", where {_listed(self.sizes)}" if self.sizes else "")
 
 
@@ -84,7 +85,7 @@ def find_exchange(
         if found is None:
             continue
         p, q, sizes = found
-        rows = _exchanged(p, q, old, new, same)
+        rows = _exchanged(p, q, _Orders(p, old, new), _Orders(q, old, new), same)
         if rows is not None:
             one, two = ([int(r.points.values[v][k]) for v in old] for r, k in zip((p, q), rows, strict=True))
             first = {v: m - n for v, m, n in zip(old, one, two, strict=True)}
@@ -93,21 +94,48 @@ def find_exchange(
     return None
 
 
+def find_overtaken(w: Access, x: Access, loops: Sequence[Var], around: Mapping[Var, Range]) -> Witness | None:
+    """An iteration of `loops` in which `w` touches what `x` touches in an earlier one; None if none was found."""
+    for a, b in _certain(w, x, False):
+        found = _runs_of(a, b, loops, around, [])
+        if found is not None:
+            p, q, sizes = found
+            rows = _exchanged(p, q, _Orders(p, (), loops, 0), _Orders(q, (), loops, 1), ())
+            if rows is not None:
+                return _witness(p, rows[0], q, rows[1], sizes)
+    return None
+
+
 def never_exchanged(w: Access, x: Access, old: Sequence[Var], new: Sequence[Var], around: Mapping[Var, Range]) -> bool:
     """Whether going through all iterations shows that none which touch the same element come in another order."""
+    runs = _all_runs(w, x, old, around)
+    if runs is None:
+        return False
+    p, q = runs
+    return _exchanged(p, q, _Orders(p, old, new), _Orders(q, old, new), ()) is None
+
+
+def never_overtaken(w: Access, x: Access, loops: Sequence[Var], around: Mapping[Var, Range]) -> bool:
+    """Whether going through all iterations shows that `w` touches nothing in a later one than `x` does."""
+    runs = _all_runs(w, x, loops, around)
+    if runs is None:
+        return False
+    p, q = runs
+    return _exchanged(p, q, _Orders(p, (), loops, 0), _Orders(q, (), loops, 1), ()) is None
+
+
+def _all_runs(w: Access, x: Access, loops: Sequence[Var], around: Mapping[Var, Range]) -> tuple[_Runs, _Runs] | None:
+    """All iterations of both, whether they are sure to take place or not; None where they are too many."""
     if w.buffer is not x.buffer:
-        return False
+        return None
     try:
-        sizes = _sizes((w, x), around)
-        if sizes:
-            return False
+        if _sizes((w, x), around):
+            return None
         used = _used(around, w, x)
-        p, q = (_points(_by_element(a), old, used, sizes, [], False) for a in (w, x))
+        p, q = (_points(_by_element(a), loops, used, {}, [], False) for a in (w, x))
     except UnknownValue:
-        return False
-    if p is None or q is None:
-        return False
-    return p.points.complete and q.points.complete and _exchanged(p, q, old, new, ()) is None
+        return None
+    return None if p is None or q is None or not (p.points.complete and q.points.complete) else (p, q)
 
 
 def _certain(w: Access, x: Access, whole: bool) -> list[tuple[Access, Access]]:
@@ -242,36 +270,44 @@ def _meeting(p: _Runs, q: _Runs, other_instance: bool, too_late: bool) -> tuple[
 _KEPT: Final = 16
 
 
-def _exchanged(
-    p: _Runs, q: _Runs, old: Sequence[Var], new: Sequence[Var], same: Sequence[Var]
-) -> tuple[int, int] | None:
-    """The first iteration of `p` with one of `q` that touches the same element and comes in another order in `new`."""
+_Place = tuple[tuple[int, ...], tuple[int, ...]]
+"""Where an iteration comes in the old order and in the new one."""
+
+
+class _Orders:
+    """The places of iterations in two orders of their loops; of those of statement number `part`, where there are two
+    statements, which used to come one after the other.
+    """
+
+    def __init__(self, runs: _Runs, old: Sequence[Var], new: Sequence[Var], part: int = 0) -> None:
+        before, after = (_rows(runs.points, list(order)) for order in (old, new))
+        self.places: list[_Place] = [((part, *b), (*a, part)) for b, a in zip(before, after, strict=True)]
+
+
+def _exchanged(p: _Runs, q: _Runs, mine: _Orders, others: _Orders, same: Sequence[Var]) -> tuple[int, int] | None:
+    """The first iteration of `p` with one of `q` that touches the same element and comes in another order then."""
     groups: dict[object, tuple[list[int], list[int]]] = {}
-    places: list[list[_Place]] = []
     for k, runs in enumerate((p, q)):
         together = _rows(runs.points, list(same))
         for row, key in enumerate(zip(runs.outer, runs.elements, together, strict=True)):
             groups.setdefault(key, ([], []))[k].append(row)
-        before, after = (_rows(runs.points, list(order)) for order in (old, new))
-        places.append(list(zip(before, after, strict=True)))
     best: tuple[int, int] | None = None
-    for mine, others in groups.values():
-        if mine and others and _may_exchange([places[0][r] for r in mine], [places[1][r] for r in others]):
-            for row in mine:
-                if best is not None and row >= best[0]:
-                    break
-                before, after = places[0][row]
-                found = next((o for o in others if _turned(places[1][o], before, after)), None)
-                if found is not None:
-                    best = row, found
+    for rows, other_rows in groups.values():
+        if not (rows and other_rows):
+            continue
+        if not _may_exchange([mine.places[r] for r in rows], [others.places[r] for r in other_rows]):
+            continue
+        for row in rows:
+            if best is not None and row >= best[0]:
+                break
+            found = next((o for o in other_rows if _turned(mine.places[row], others.places[o])), None)
+            if found is not None:
+                best = row, found
     return best
 
 
-_Place = tuple[tuple[int, ...], tuple[int, ...]]
-
-
-def _turned(place: _Place, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    return place[0] != before and (place[0] < before) != (place[1] < after)
+def _turned(one: _Place, other: _Place) -> bool:
+    return one[0] != other[0] and (one[0] < other[0]) != (one[1] < other[1])
 
 
 def _may_exchange(mine: list[_Place], others: list[_Place]) -> bool:
@@ -293,4 +329,4 @@ def _named(runs: _Runs, row: int) -> dict[str, int]:
     return {v.name: int(runs.points.values[v][row]) for v in runs.loops}
 
 
-__all__ = ["TRIED", "Witness", "find_exchange", "find_witness", "never_exchanged"]
+__all__ = ["TRIED", "Witness", "find_exchange", "find_overtaken", "find_witness", "never_exchanged", "never_overtaken"]

@@ -6,13 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from tscript.analysis.dependence import Access, footprint, keeps_apart
+from tscript.analysis.dependence import (
+    Access,
+    find_overtaken,
+    footprint,
+    keeps_apart,
+    never_after,
+    never_overtaken,
+)
 from tscript.ir.construct import cast
 from tscript.ir.expr import EQ, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
 from tscript.ir.stmt import Block, For, SeqStmt, Stmt, seq
 from tscript.schedule.bindings import is_proved, ranges_around, rebind
-from tscript.schedule.conflicts import memory_of
+from tscript.schedule.conflicts import memory_of, outside_of
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Outputs, Role
@@ -37,7 +44,7 @@ def merge(s: ScheduleCore, *loops: LoopRV) -> LoopRV:
 
     Each argument is the innermost loop to merge of a nest; the loops from there out to what holds all nests take part.
     The nests must be tight, of the same depth and extents, count from 0, and have neither annotations nor threads. The
-    new nest stands where the last one was. Refused where an iteration of a later nest touches what another iteration of
+    new nest stands where the last one was. Refused where an iteration of a later nest touches what a later iteration of
     an earlier nest does, or where what stands between them touches it, so that the order matters.
 
     >>> import tscript
@@ -148,20 +155,34 @@ def _renamed(nest: Nest, new_vars: Sequence[Var]) -> dict[Var, PrimExpr]:
 def _require_order_kept(s: ScheduleCore, nests: Sequence[Nest], stmts: Sequence[Stmt], new_vars: Sequence[Var]) -> None:
     touched = [_touched(s, nest, new_vars) for nest in nests]
     memory = memory_of(s.state, nests[0][0])
+    outside = outside_of(s.state, nests[0][0])
     for k, earlier in enumerate(touched):
         for later, nest in zip(touched[k + 1 :], nests[k + 1 :], strict=True):
             for a in earlier:
                 for b in later:
                     clash = memory(a.buffer) is memory(b.buffer) and (a.is_write or b.is_write)
                     if clash and not all(keeps_apart(v, a, b) for v in new_vars):
-                        refuse(
-                            f"an iteration of {{1}} may touch what another one of {{0}} does: `{a}` and `{b}`, "
-                            "so they cannot run in turn",
-                            nests[k][-1].loop,
-                            nest[-1].loop,
-                            hint="merge fewer levels, or leave the nests apart",
-                        )
+                        _require_in_turn(nests[k][-1], nest[-1], a, b, new_vars, outside)
     _require_free_way(s, nests, stmts)
+
+
+def _require_in_turn(
+    first: StmtSRef, second: StmtSRef, a: Access, b: Access, loops: Sequence[Var], outside: Mapping[Var, Range]
+) -> None:
+    """Refuse unless the later nest touches in each iteration only what is no more touched by the earlier one."""
+    if never_after(a, b, loops):
+        return
+    found = find_overtaken(a, b, loops, outside)
+    if found is None and never_overtaken(a, b, loops, outside):
+        return
+    example = "" if found is None else f": {found.explain(a.buffer.name, b.is_write, a.is_write)}"
+    refuse(
+        f"an iteration of {{1}} {'would' if found else 'may'} touch what a later one of {{0}} does: `{a}` and `{b}`, "
+        f"so they cannot run in turn{example}",
+        first.loop,
+        second.loop,
+        hint="merge fewer levels, or leave the nests apart",
+    )
 
 
 def _require_free_way(s: ScheduleCore, nests: Sequence[Nest], stmts: Sequence[Stmt]) -> None:
@@ -196,7 +217,18 @@ def _touched(s: ScheduleCore, nest: Nest, new_vars: Sequence[Var]) -> list[Acces
         for v, r in a.domain.items():
             new = renamed.get(v, v)
             domain[new if isinstance(new, Var) else v] = _in(r, renamed)
-        result.append(replace(a, region=tuple(_in(r, renamed) for r in a.region), domain=domain, conditions=()))
+        realize = a.realize
+        if realize is not None:
+            realize = realize.replace(iter_values=tuple(substitute(v, renamed) for v in realize.iter_values))
+        result.append(
+            replace(
+                a,
+                realize=realize,
+                region=tuple(_in(r, renamed) for r in a.region),
+                domain=domain,
+                conditions=tuple(substitute(c, renamed) for c in a.conditions),
+            )
+        )
     return result
 
 
