@@ -26,7 +26,7 @@ from tscript.parser import default_vars
 from tscript.support.version import VERSION
 
 if TYPE_CHECKING:
-    from tscript import driver, interp, meta_schedule, nd, runtime, schedule, target, te, testing
+    from tscript import driver, interp, library, meta_schedule, nd, runtime, schedule, target, te, testing
     from tscript.driver import build, compile, lower
     from tscript.equivalence import compare
     from tscript.runtime import cpu, cuda, device, get_global_func, load_module, register_func
@@ -47,7 +47,18 @@ _LAZY: Final[dict[str, tuple[str, str | None]]] = {
     "lower": ("tscript.driver", "lower"),
     **{
         name: (f"tscript.{name}", None)
-        for name in ("driver", "interp", "meta_schedule", "nd", "runtime", "schedule", "target", "te", "testing")
+        for name in (
+            "driver",
+            "interp",
+            "library",
+            "meta_schedule",
+            "nd",
+            "runtime",
+            "schedule",
+            "target",
+            "te",
+            "testing",
+        )
     },
 }
 
@@ -89,6 +100,6 @@ default_vars["tscript"] = default_vars["tvm"] = sys.modules[__name__]
 
 __all__ = [
     "DiagnosticError", "IRModule", "__version__", "build", "compare", "compile", "cpu", "cuda", "device", "driver",
-    "error", "get_global_func", "interp", "ir", "load_module", "lower", "meta_schedule", "nd", "printer",
+    "error", "get_global_func", "interp", "ir", "library", "load_module", "lower", "meta_schedule", "nd", "printer",
     "register_func", "runtime", "schedule", "script", "target", "te", "testing", "tir",
 ]  # fmt: skip
