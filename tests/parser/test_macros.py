@@ -4,7 +4,8 @@ import textwrap
 
 import pytest
 
-from tscript.ir.structural import structural_equal
+from tscript.ir.structural import assert_structural_equal, structural_equal
+from tscript.schedule import Schedule, Trace
 from tscript.script import from_source
 from tscript.script import tir as T
 from tscript.support.errors import ScriptError
@@ -272,3 +273,46 @@ def test_a_macro_without_end_is_reported_once_for_each_place() -> None:
 def test_lambdas_are_no_macros() -> None:
     with pytest.raises(TypeError, match="written with `def`"):
         T.macro(lambda X: None)  # pyright: ignore[reportUnknownLambdaType]
+
+
+@T.macro
+def scaled(X, Y):
+    for i in range(4):
+        with T.block("scale"):
+            v = T.axis.spatial(4, i)
+            Y[v] = X[v] * 2.0
+
+
+def test_blocks_of_a_macro_that_is_used_again_are_numbered() -> None:
+    @T.prim_func
+    def chain(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32"),
+              D: T.Buffer((4,), "float32")):  # fmt: skip
+        scaled(A, B)
+        scaled(B, C)
+        scaled(C, D)
+
+    sch = Schedule(chain)
+    for name in ("scale", "scale_1", "scale_2"):
+        sch.parallel(sch.get_loops(sch.get_block(name))[0])
+    assert sch.mod.script().count("T.parallel(4)") == 3
+    # The names are part of the program: they are printed, and steps that use them are found again.
+    assert_structural_equal(from_source(chain.script()), chain)
+    again = Schedule(chain)
+    Trace.apply_json_to_schedule(sch.trace.as_json(), again)
+    assert_structural_equal(again.mod, sch.mod)
+
+
+def test_blocks_written_out_keep_their_names() -> None:
+    @T.prim_func
+    def pair(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
+        with T.block("scale_1"):
+            C[0] = 1.0
+        with T.block("scale_1"):
+            C[1] = 1.0
+        scaled(A, B)
+        scaled(B, C)
+
+    root = pair.body.block.body
+    assert [s.block.name_hint if hasattr(s, "block") else s.body.block.name_hint for s in root.seq] == [
+        "scale_1", "scale_1", "scale", "scale_2",
+    ]  # fmt: skip

@@ -105,6 +105,10 @@ class BlockFrame(Frame):
         self.match_buffers: list[MatchBufferRegion] = []
         self.annotations: Mapping[str, Any] | None = None
 
+    def enter(self, builder: Builder) -> None:
+        """Nothing is bound."""
+        self.name = builder.block_name(self.name)
+
     def declared(self) -> Iterable[Buffer]:
         """What the block allocates, and its views."""
         return (*self.alloc_buffers, *(m.buffer for m in self.match_buffers))

@@ -69,7 +69,7 @@ class Frame:
 class Builder:
     """Open frames, innermost last, and the position of the statement that is being read."""
 
-    __slots__ = ("frames", "macro_depth", "named_strides", "reader", "span")
+    __slots__ = ("block_names", "frames", "macro_depth", "named_strides", "reader", "span")
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
@@ -77,12 +77,23 @@ class Builder:
         # Who reads the source, for macros that see the names at the place of use. None outside the parser.
         self.reader: Any = None
         self.macro_depth = 0
+        self.block_names: dict[str, None] = {}
         # Stride variables given by a text, which take the name of their buffer once it has one.
         self.named_strides: dict[Any, None] = {}
 
     def add(self, stmt: Stmt) -> None:
         """Append a statement to the innermost frame."""
         self.frames[-1].stmts.append(stmt)
+
+    def block_name(self, wanted: str) -> str:
+        """The name of a block that is opened now. Where a macro writes a block again, the next one is numbered."""
+        name = wanted
+        number = 0
+        while wanted and self.macro_depth and name in self.block_names:
+            number += 1
+            name = f"{wanted}_{number}"
+        self.block_names[name] = None
+        return name
 
     def close(self, frame: Frame) -> None:
         """Close `frame` and what was opened inside it for the rest of its scope."""

@@ -104,6 +104,7 @@ def macro(*, hygienic: bool = True) -> Callable[[FunctionType], Macro]: ...
 def macro(func: Any = None, *, hygienic: bool = True) -> Any:
     """Make a function a macro, to be used as a statement of kernels.
 
+    Blocks of a macro that is used several times are numbered, as `copy`, `copy_1`, so that schedules tell them apart.
     Raises TypeError when applied to something other than a function, ScriptError without its source.
 
     >>> from tscript.script import tir as T
