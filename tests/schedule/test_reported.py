@@ -7,10 +7,12 @@ import pytest
 
 from tests.schedule.check import check_schedule, rejects
 from tscript import interp, te
+from tscript.analysis import check
 from tscript.driver import build, lower
+from tscript.ir.function import PrimFunc
 from tscript.schedule import Schedule, ScheduleError
 from tscript.script import tir as T
-from tscript.support.errors import InterpError
+from tscript.support.errors import InterpError, LoweringError
 from tscript.tir import TensorIntrin
 
 
@@ -205,6 +207,9 @@ def test_what_was_never_written_is_told_by_name_and_place() -> None:
         interp.run(products, np.zeros(4, "float32"), check_uninitialized=True)
     assert "T.reads" not in str(caught.value)
     assert caught.value.statement is not None
+    found = check(products, kinds=("uninitialized",)).proven
+    assert [f.message for f in found] == [f"{n}[0] is read before anything has written it" for n in "XY"]
+    assert all(f.span is not None and "C[v] = X[v] * Y[v]" in (f.span.render() or "") for f in found)
 
 
 def test_loops_of_different_sizes_over_one_local_buffer() -> None:
@@ -310,3 +315,80 @@ def test_loops_beyond_the_reach_of_an_int32_count_in_int64(factor: int) -> None:
     loops = sch.split(fused, [None, factor])
     assert all(str(sch.get(loop).loop_var.dtype) == "int64" for loop in loops)
     assert sch.get(loops[0]).extent.value == -(-(1 << 34) // factor)
+
+
+def batched_product(batch: int, n: int) -> PrimFunc:
+    @T.prim_func
+    def main(A: T.Buffer((batch, n, n), "float32"), B: T.Buffer((batch, n, n), "float32"),
+             C: T.Buffer((batch, n, n), "float32")):  # fmt: skip
+        Y = T.alloc_buffer((batch, n, n))
+        for b, i, j, k in T.grid(batch, n, n, n):
+            with T.block("Y"):
+                vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
+                with T.init():
+                    Y[vb, vi, vj] = T.float32(0)
+                Y[vb, vi, vj] = Y[vb, vi, vj] + A[vb, vi, vk] * B[vb, vk, vj]
+        for b, i, j in T.grid(batch, n, n):
+            with T.block("C"):
+                vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+                C[vb, vi, vj] = T.max(Y[vb, vi, vj], T.float32(0))
+
+    return main
+
+
+@pytest.mark.parametrize("first", ["parallel", "decompose_reduction"])
+def test_a_batch_runs_in_parallel_before_or_after_its_sums_are_taken_apart(first: str) -> None:
+    def steps(s: Schedule) -> None:
+        b, _, j, k = s.get_loops("Y")
+        j0, j1 = s.split(j, [None, 4])
+        k0, k1 = s.split(k, [None, 2])
+        s.reorder(j0, k0, k1, j1)
+        s.reverse_compute_at("C", j0)
+        if first == "parallel":
+            s.parallel(b)
+        init = s.decompose_reduction("Y", k0)
+        if first != "parallel":
+            s.parallel(b)
+        s.vectorize(j1)
+        s.vectorize(s.get_loops(init)[-1])
+        s.unroll(k1)
+
+    small = check_schedule(batched_product(3, 8), steps)
+    assert small.mod.script().count("T.parallel(3)") == 1
+    large = Schedule(batched_product(16, 128))
+    steps(large)
+    assert large.mod.script().count("T.parallel(16)") == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"), [((1 << 40, 1 << 40), 1 << 80), ((1 << 31, 1 << 31, 4), 1 << 64), ((1 << 61, 1), 1 << 63)]
+)
+def test_sizes_of_memory_do_not_wrap(shape: tuple[int, ...], size: int) -> None:
+    kind = "uint8" if size != 1 << 63 else "float32"
+    zeros = (0,) * len(shape)
+
+    @T.prim_func
+    def huge(B: T.Buffer((4,), "uint8")):
+        X = T.alloc_buffer([T.int64(e) for e in shape], kind)
+        with T.block("X"):
+            T.reads()
+            T.writes(X[zeros], B[0])
+            X[zeros] = T.cast(1, kind)
+            B[0] = T.uint8(1)
+
+    with pytest.raises(LoweringError, match=f"takes {size} bytes"):
+        build(huge)
+
+
+def test_memory_of_more_than_four_billion_elements_is_all_there() -> None:
+    @T.prim_func
+    def wide(At: T.Buffer((2,), "int64"), B: T.Buffer((4,), "uint8")):
+        X = T.alloc_buffer((T.int64(4294967297),), "uint8")
+        with T.block("X"):
+            T.reads(At[0:2], X[0:4294967297])
+            T.writes(X[0:4294967297], B[0])
+            X[At[0]] = T.uint8(1)
+            B[0] = X[At[1]]
+
+    assert "X = T.decl_buffer((T.int64(4294967297),)" in lower(wide).script()
+    assert "4294967297" in build(wide).get_source("ll")
