@@ -6,7 +6,8 @@ Everything is computed from the program as it is now. `is_*` answers, `why_not_*
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from tscript.analysis.affine import is_affine_map, join_limited
@@ -17,7 +18,8 @@ from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BufferStore
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.coverage import region_cover
-from tscript.schedule.errors import refuse
+from tscript.schedule.errors import literal, refuse
+from tscript.schedule.examples import overwritten_example, unwritten_example
 from tscript.schedule.scope import DepKind
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
@@ -152,14 +154,14 @@ def require_complete(state: ScheduleState, block: StmtSRef, root: StmtSRef | Non
     """Refuse a block that is not complete."""
     reason = why_not_complete(state, block, root)
     if reason:
-        refuse(f"{{0}} is not complete: {_literal(reason)}", block.block)
+        refuse(f"{{0}} is not complete: {literal(reason)}", block.block)
 
 
 def require_reduction(state: ScheduleState, block: StmtSRef, root: StmtSRef | None = None) -> None:
     """Refuse a block that is not a reduction."""
     reason = why_not_reduction(state, block, root)
     if reason:
-        refuse(f"{{0}} is not a reduction: {_literal(reason)}", block.block)
+        refuse(f"{{0}} is not a reduction: {literal(reason)}", block.block)
 
 
 def require_complete_or_reduction(state: ScheduleState, block: StmtSRef, root: StmtSRef | None = None) -> None:
@@ -167,12 +169,7 @@ def require_complete_or_reduction(state: ScheduleState, block: StmtSRef, root: S
     first = why_not_complete(state, block, root)
     second = first and why_not_reduction(state, block, root)
     if second:
-        refuse(f"{{0}} is neither complete ({_literal(first)}) nor a reduction ({_literal(second)})", block.block)
-
-
-def _literal(text: str) -> str:
-    """Text for a message in which braces stand for statements."""
-    return text.replace("{", "{{").replace("}", "}}")
+        refuse(f"{{0}} is neither complete ({literal(first)}) nor a reduction ({literal(second)})", block.block)
 
 
 class _Stores(Visitor):
@@ -229,18 +226,38 @@ _PIPELINE: WeakKeyDictionary[Block, str] = WeakKeyDictionary()
 
 
 def _find_break(state: ScheduleState, root: StmtSRef) -> str:
+    return next((reason for reason, _ in _breaks(state, root)), "")
+
+
+def _breaks(state: ScheduleState, root: StmtSRef) -> Iterator[tuple[str, Callable[[], str]]]:
+    """What keeps a scope from being a pipeline, each with what finds an example."""
     scope = state.scope(root)
     for child in scope.children:
         for dep in scope.dst2deps.get(child, ()):
             if dep.kind is DepKind.WAR:
-                return (
-                    f"block `{child.block.name_hint}` overwrites what block `{dep.src.block.name_hint}` reads before it"
+                names = child.block.name_hint, dep.src.block.name_hint
+                yield (
+                    f"block `{names[0]}` overwrites what block `{names[1]}` reads before it",
+                    partial(overwritten_example, state, dep.src, child),
                 )
         if not region_cover(state, child):
-            return (
+            yield (
                 f"block `{child.block.name_hint}` may read elements that the blocks before it have not written "
-                "in the same iteration of the loops around both"
+                "in the same iteration of the loops around both",
+                partial(_uncovered_example, state, child),
             )
+
+
+def _uncovered_example(state: ScheduleState, block: StmtSRef) -> str:
+    root = require_scope_root(state, block)
+    sources = dict.fromkeys(d.src for d in state.scope(root).dst2deps.get(block, ()) if d.kind is DepKind.RAW)
+    for r in block.block.reads:
+        producers = [p for p in sources if any(w.buffer is r.buffer for w in p.block.writes)]
+        found = (
+            unwritten_example(state, block, state.common_ancestor([block, *producers]), r.buffer) if producers else ""
+        )
+        if found:
+            return found
     return ""
 
 
@@ -254,14 +271,16 @@ def require_stage_pipeline(s: ScheduleCore, root: StmtSRef) -> None:
     if s.enable_check:
         reason = why_not_stage_pipeline(s.state, root)
         if reason:
-            refuse(f"the blocks of {{0}} are no pipeline of stages: {_literal(reason)}", root.block)
+            example = next(_breaks(s.state, root))[1]()
+            refuse(f"the blocks of {{0}} are no pipeline of stages: {literal(reason + example)}", root.block)
 
 
 def require_region_cover(state: ScheduleState, block: StmtSRef) -> None:
     """Refuse a block that may read what has not been written."""
     if not region_cover(state, block):
         refuse(
-            "{0} may read elements that the blocks before it have not written in the same iteration of common loops",
+            "{0} may read elements that the blocks before it have not written in the same iteration of common loops"
+            + literal(_uncovered_example(state, block)),
             block.block,
         )
 
@@ -277,7 +296,7 @@ def require_compact_dataflow(s: ScheduleCore, loop: StmtSRef) -> None:
         if second:
             refuse(
                 f"the iterations of {{0}} are not independent as far as can be told: {{1}} is neither complete "
-                f"({_literal(first)}) nor a reduction ({_literal(second)})",
+                f"({literal(first)}) nor a reduction ({literal(second)})",
                 loop.loop,
                 child.block,
             )

@@ -26,12 +26,12 @@ from tscript.analysis.dependence import (
 )
 from tscript.ir.buffer import Buffer
 from tscript.ir.construct import is_const_int
-from tscript.ir.expr import IterVar, Range, Var
+from tscript.ir.expr import IterVar, Var
 from tscript.ir.stmt import Block
 from tscript.schedule.checks import is_complete_block, is_reduction_block, region_cover
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import axes_using, axis_ranges, loop_ranges
+from tscript.schedule.symbols import axes_using, outside_of
 
 Touched = Mapping[Var, Sequence[tuple[int, Access]]]
 """The accesses to each piece of memory, by its pointer, with their places in the program."""
@@ -188,10 +188,3 @@ def _witness(
     state: ScheduleState, loop: StmtSRef, w: Access, x: Access, *, other_instance: bool = False
 ) -> Witness | None:
     return find_witness(loop.loop.loop_var, w, x, outside_of(state, loop), other_instance=other_instance)
-
-
-def outside_of(state: ScheduleState, loop: StmtSRef) -> dict[Var, Range]:
-    """The axes and loops around a loop, up to the block that it stands in."""
-    root = state.scope_root(loop)
-    axes: Mapping[Var, Range] = {} if root is None else axis_ranges(root.block)
-    return {**axes, **loop_ranges(state.loops_of(loop))}

@@ -63,6 +63,15 @@ def _name(node: Node) -> str:
     return f"`{node}`"
 
 
+def literal(text: str) -> str:
+    """Text for a message in which braces stand for statements.
+
+    >>> literal("a {set}")
+    'a {{set}}'
+    """
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 def refuse(message: str, *at: Node, hint: str = "") -> NoReturn:
     """Raise a ScheduleError; `{0}`, `{1}` in the message stand for the statements `at`."""
     raise ScheduleError(message, at, hint)

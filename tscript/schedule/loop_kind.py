@@ -14,7 +14,8 @@ from tscript.schedule.checks import writers_of
 from tscript.schedule.conflicts import Touched, find_conflict, touched_by
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.coverage import region_cover
-from tscript.schedule.errors import refuse
+from tscript.schedule.errors import literal, refuse
+from tscript.schedule.examples import unwritten_example
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
 from tscript.schedule.symbols import axes_using
@@ -54,9 +55,10 @@ def _require_own_values(state: ScheduleState, loop: StmtSRef, what: str, thread_
                 continue
             sources = [w for w in writers_of(state, root, r.buffer) if w is not block]
             if sources and all(state.is_ancestor(loop, w) for w in sources) and not region_cover(state, block):
+                example = literal(unwritten_example(state, block, loop, r.buffer))
                 refuse(
                     f"{{0}} cannot be {what}: {{1}} may read elements of `{r.buffer.name}` that others write, "
-                    f"and each thread has `{r.buffer.scope()}` memory of its own",
+                    f"and each thread has `{r.buffer.scope()}` memory of its own{example}",
                     loop.loop,
                     block.block,
                 )
@@ -89,7 +91,7 @@ def require_still_independent(
         if found is not None:
             what = f"bound to {tag}" if tag else ForKind.NAMES[loop.loop.kind]
             refuse(
-                f"{{0}} is {what}, and its iterations would meet: {found.explain()}",
+                f"{{0}} is {what}, and its iterations would meet: {literal(found.explain())}",
                 loop.loop,
                 hint="choose a place outside of that loop, or one where each iteration writes elements of its own",
             )
@@ -152,4 +154,4 @@ def _refuse_conflict(s: ScheduleCore, loop: StmtSRef, found: Conflict, what: str
     first = found.write.block
     if first is not None and any(a.iter_type == IterVar.CommReduce for a in first.iter_vars):
         hint += ", or compute the block outside of this loop"
-    refuse(f"{{0}} cannot be {what}: {found.explain()}", loop.loop, *blocks, hint=hint)
+    refuse(f"{{0}} cannot be {what}: {literal(found.explain())}", loop.loop, *blocks, hint=hint)

@@ -17,7 +17,7 @@ from tscript.ir.stmt import Block, BlockRealize, For, ForKind, SeqStmt, Stmt, se
 from tscript.schedule.bindings import TRUE
 from tscript.schedule.checks import require_complete_or_reduction, require_scope_root, require_stage_pipeline
 from tscript.schedule.core import ScheduleCore
-from tscript.schedule.errors import refuse
+from tscript.schedule.errors import literal, refuse
 from tscript.schedule.instances import AxisDomain, Box, clip, lies_within, moves_apart, reach_of, solve, touched
 from tscript.schedule.loop_kind import require_still_independent
 from tscript.schedule.rewrite import replace_stmts, require_removable
@@ -218,11 +218,10 @@ def require_sources_ready(move: Move, solution: Mapping[Var, Interval], sources:
     for buffer, box in made.items():
         for reach in reach_of(axes, block.reads, buffer, bounds):
             if not lies_within(reach, box, buffer, bounds):
-                name = buffer.name.replace("{", "").replace("}", "")
                 example = _example_of_unready(move, solution, buffer)
                 refuse(
-                    f"in one iteration of {{0}}, {{1}} would read elements of `{name}` that other iterations "
-                    f"make{example}",
+                    f"in one iteration of {{0}}, {{1}} would read elements of `{literal(buffer.name)}` that other "
+                    f"iterations make{literal(example)}",
                     move.loop.loop,
                     block,
                     hint="choose a loop further out",
@@ -243,7 +242,7 @@ def _example_of_unready(move: Move, solution: Mapping[Var, Interval], buffer: Bu
         for x in readers if w.is_write else ():
             found = find_witness(loop.loop_var, w, x, around, too_late=True)
             if found is not None:
-                return ": " + found.explain(buffer.name, False).replace("{", "").replace("}", "")
+                return ": " + found.explain(buffer.name, False)
     return ""
 
 

@@ -68,11 +68,15 @@ def axis_ranges(block: Block) -> dict[Var, Range]:
     return {axis.var: axis.dom for axis in block.iter_vars if axis.dom is not None}
 
 
+def outside_of(state: ScheduleState, sref: StmtSRef) -> dict[Var, Range]:
+    """The axes and loops around a statement, up to the block that it stands in."""
+    root = state.scope_root(sref)
+    return {**({} if root is None else axis_ranges(root.block)), **loop_ranges(state.loops_of(sref))}
+
+
 def outer_bounds(state: ScheduleState, sref: StmtSRef) -> dict[Var, Bound]:
     """Constant bounds of the loops around a statement, and of the axes of the block around these."""
-    root = state.scope_root(sref)
-    ranges = {} if root is None else axis_ranges(root.block)
-    return range_bounds({**ranges, **loop_ranges(state.loops_of(sref))})
+    return range_bounds(outside_of(state, sref))
 
 
 def no_less(a: PrimExpr, b: PrimExpr, bounds: Mapping[Var, Bound]) -> bool:

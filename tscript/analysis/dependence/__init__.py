@@ -5,7 +5,8 @@ None is a proof that no two iterations meet, a `Conflict` says which accesses do
 an example. `parallel_loops(func)` asks it for all loops. Schedules ask the same of what blocks declare, and add
 what blocks promise: `footprint` (accesses in terms of loop variables), `keeps_apart` (the proof), `find_witness`; and
 for loops that change places `keeps_order`, `never_exchanged` (the proofs), `find_exchange`, and for nests that become
-one `never_after`, `never_overtaken`, `find_overtaken`.
+one `never_after`, `never_overtaken`, `find_overtaken`. `find_unwritten`, `find_meeting` give examples for what else
+schedules ask of blocks.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from tscript.analysis.dependence.accesses import Access, Footprint, footprint, i
 from tscript.analysis.dependence.apart import keeps_apart
 from tscript.analysis.dependence.conflict import Conflict
 from tscript.analysis.dependence.loops import loop_conflict, memory_through, parallel_loops
+from tscript.analysis.dependence.missing import find_meeting, find_unwritten
 from tscript.analysis.dependence.order import keeps_order, never_after
 from tscript.analysis.dependence.witness import (
     Witness,
@@ -25,7 +27,7 @@ from tscript.analysis.dependence.witness import (
 )
 
 __all__ = [
-    "Access", "Conflict", "Footprint", "Witness", "find_exchange", "find_overtaken", "find_witness", "footprint",
-    "inner_accesses", "is_known", "keeps_apart", "keeps_order", "loop_conflict", "memory_through", "never_after",
-    "never_exchanged", "never_overtaken", "parallel_loops",
+    "Access", "Conflict", "Footprint", "Witness", "find_exchange", "find_meeting", "find_overtaken", "find_unwritten",
+    "find_witness", "footprint", "inner_accesses", "is_known", "keeps_apart", "keeps_order", "loop_conflict",
+    "memory_through", "never_after", "never_exchanged", "never_overtaken", "parallel_loops",
 ]  # fmt: skip

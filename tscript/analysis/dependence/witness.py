@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
-from tscript.analysis.checkers.points import Points, UnknownValue, points_of
-from tscript.analysis.checkers.sites import Guard, Loop, Scope
+from tscript.analysis.checkers.points import UnknownValue
 from tscript.analysis.dependence.accesses import Access, inner_accesses
-from tscript.ir import construct as make
-from tscript.ir.construct import is_const_int
-from tscript.ir.expr import IntImm, PrimExpr, Range, Var
+from tscript.analysis.dependence.runs import Runs, by_element, listed, rows_of, runs_of, sizes_for
+from tscript.ir.expr import PrimExpr, Range, Var
 from tscript.ir.occurrences import variables
-from tscript.ir.stmt import ForKind
-
-TRIED: Final = 4096
-"""Iterations of each access that are looked at."""
-
-_SIZE: Final = 7
-"""What sizes that are not known are taken to be: any value will do for an example."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +25,10 @@ class Witness:
     def explain(self, buffer: str, writes: bool, first_writes: bool = True) -> str:
         """The example in words: the second iteration writes the element of `buffer`, or reads it; so does the first."""
         element = f"{buffer}[{', '.join(map(str, self.element))}]"
-        text = f"iteration ({_listed(self.first)}) {'writes' if first_writes else 'reads'} {element}, "
-        text += f"iteration ({_listed(self.second)}) "
+        text = f"iteration ({listed(self.first)}) {'writes' if first_writes else 'reads'} {element}, "
+        text += f"iteration ({listed(self.second)}) "
         text += "reads it" if not writes else "writes it too" if first_writes else "writes it"
-        return text + (f", where {_listed(self.sizes)}" if self.sizes else "")
-
-
-def _listed(values: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in values.items())
+        return text + (f", where {listed(self.sizes)}" if self.sizes else "")
 
 
 def find_witness(
@@ -63,7 +48,7 @@ def find_witness(
     """
     extra = [] if not other_instance or w.realize is None else list(w.realize.iter_values)
     for a, b in _certain(w, x, too_late):
-        found = _runs_of(a, b, (var,), around, extra)
+        found = _both_runs(a, b, (var,), around, extra)
         if found is None:
             continue
         p, q, sizes = found
@@ -81,7 +66,7 @@ def find_exchange(
     `same`, and those around, are at the same values in both iterations.
     """
     for a, b in _certain(w, x, False):
-        found = _runs_of(a, b, (*old, *same), around, [])
+        found = _both_runs(a, b, (*old, *same), around, [])
         if found is None:
             continue
         p, q, sizes = found
@@ -97,7 +82,7 @@ def find_exchange(
 def find_overtaken(w: Access, x: Access, loops: Sequence[Var], around: Mapping[Var, Range]) -> Witness | None:
     """An iteration of `loops` in which `w` touches what `x` touches in an earlier one; None if none was found."""
     for a, b in _certain(w, x, False):
-        found = _runs_of(a, b, loops, around, [])
+        found = _both_runs(a, b, loops, around, [])
         if found is not None:
             p, q, sizes = found
             rows = _exchanged(p, q, _Orders(p, (), loops, 0), _Orders(q, (), loops, 1), ())
@@ -124,15 +109,15 @@ def never_overtaken(w: Access, x: Access, loops: Sequence[Var], around: Mapping[
     return _exchanged(p, q, _Orders(p, (), loops, 0), _Orders(q, (), loops, 1), ()) is None
 
 
-def _all_runs(w: Access, x: Access, loops: Sequence[Var], around: Mapping[Var, Range]) -> tuple[_Runs, _Runs] | None:
+def _all_runs(w: Access, x: Access, loops: Sequence[Var], around: Mapping[Var, Range]) -> tuple[Runs, Runs] | None:
     """All iterations of both, whether they are sure to take place or not; None where they are too many."""
     if w.buffer is not x.buffer:
         return None
     try:
-        if _sizes((w, x), around):
+        if sizes_for((w, x), around):
             return None
         used = _used(around, w, x)
-        p, q = (_points(_by_element(a), loops, used, {}, [], False) for a in (w, x))
+        p, q = (runs_of(by_element(a), loops, used, {}, [], False) for a in (w, x))
     except UnknownValue:
         return None
     return None if p is None or q is None or not (p.points.complete and q.points.complete) else (p, q)
@@ -153,29 +138,18 @@ _PAIRS: Final = 16
 """Pairs of accesses of single elements in two blocks that are looked at."""
 
 
-def _runs_of(
+def _both_runs(
     w: Access, x: Access, loops: Sequence[Var], around: Mapping[Var, Range] | None, extra: list[PrimExpr]
-) -> tuple[_Runs, _Runs, dict[Var, int]] | None:
+) -> tuple[Runs, Runs, dict[Var, int]] | None:
     """Iterations of both, for some sizes."""
     outer = {v: r for v, r in (around or {}).items() if v not in w.domain}
     try:
-        sizes = _sizes((w, x), outer)
-        p = _points(w, loops, outer, sizes, extra)
-        q = p if x is w else _points(x, loops, outer, sizes, extra)
+        sizes = sizes_for((w, x), outer)
+        p = runs_of(w, loops, outer, sizes, extra)
+        q = p if x is w else runs_of(x, loops, outer, sizes, extra)
     except UnknownValue:
         return None
     return None if p is None or q is None else (p, q, sizes)
-
-
-def _by_element(access: Access) -> Access:
-    """The access with a loop over the elements of its region."""
-    domain = dict(access.domain)
-    region: list[Range] = []
-    for r in access.region:
-        element = Var("", r.min.dtype)
-        domain[element] = Range.from_min_extent(IntImm(r.min.dtype, 0), r.extent)
-        region.append(Range.from_min_extent(make.add(r.min, element), IntImm(r.min.dtype, 1)))
-    return replace(access, region=tuple(region), domain=domain)
 
 
 def _used(around: Mapping[Var, Range], *accesses: Access) -> dict[Var, Range]:
@@ -191,64 +165,11 @@ def _used(around: Mapping[Var, Range], *accesses: Access) -> dict[Var, Range]:
     return dict(reversed([*kept.items()]))
 
 
-def _witness(p: _Runs, row: int, q: _Runs, other: int, sizes: Mapping[Var, int]) -> Witness:
-    return Witness(_named(p, row), _named(q, other), p.elements[row], {v.name: n for v, n in sizes.items()})
+def _witness(p: Runs, row: int, q: Runs, other: int, sizes: Mapping[Var, int]) -> Witness:
+    return Witness(p.named(row), q.named(other), p.elements[row], {v.name: n for v, n in sizes.items()})
 
 
-@dataclass(frozen=True)
-class _Runs:
-    points: Points
-    loops: tuple[Var, ...]
-    values: list[int]
-    outer: list[tuple[int, ...]]
-    elements: list[tuple[int, ...]]
-    bindings: list[tuple[int, ...]]
-
-
-def _sizes(accesses: tuple[Access, ...], outer: Mapping[Var, Range]) -> dict[Var, int]:
-    """A value for each variable from outside of all loops."""
-    free: dict[Var, None] = {}
-    for a in accesses:
-        parts = [e for r in (*outer.values(), *a.domain.values(), *a.region) for e in (r.min, r.extent)]
-        used = variables(*parts, *a.conditions)
-        free |= {v: None for v in used if v not in a.domain and v not in outer and v.dtype.is_integer}
-    return dict.fromkeys(free, _SIZE)
-
-
-def _points(
-    a: Access, loops: Sequence[Var], outer: Mapping[Var, Range], sizes: Mapping[Var, int], extra: list[PrimExpr],
-    only_sure: bool = True,
-) -> _Runs | None:  # fmt: skip
-    # A larger region may be declared than is touched, so only single elements are certain.
-    if not all(is_const_int(r.extent, 1) for r in a.region):
-        return None
-    scope: Scope | None = None
-    domain = {**outer, **a.domain}
-    for k, (v, r) in enumerate(domain.items()):
-        scope = Loop(scope, v, r.min, r.extent, ForKind.SERIAL, k)
-    for c in a.conditions:
-        scope = Guard(scope, c)
-    scopes = [] if scope is None else scope.chain()
-    index = [r.min for r in a.region]
-    points = points_of(scopes, sizes, [*index, *extra, *loops, *outer], TRIED)
-    if only_sure:
-        points.keep(points.sure)
-    if not points.count:
-        return None
-    return _Runs(
-        points, tuple(v for v in domain if v.name), points.values[loops[0]].tolist(),
-        _rows(points, list(outer)), _rows(points, index), _rows(points, extra),
-    )  # fmt: skip
-
-
-def _rows(points: Points, columns: list[PrimExpr] | list[Var]) -> list[tuple[int, ...]]:
-    if not columns:
-        return [()] * points.count
-    stacked = np.stack([points.at(c) for c in columns], axis=1).tolist()
-    return [tuple(row) for row in stacked]
-
-
-def _meeting(p: _Runs, q: _Runs, other_instance: bool, too_late: bool) -> tuple[int, int] | None:
+def _meeting(p: Runs, q: Runs, other_instance: bool, too_late: bool) -> tuple[int, int] | None:
     """The first iteration of `p` that meets one of `q`."""
     places: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
     for k, key in enumerate(zip(q.outer, q.elements, strict=True)):
@@ -279,16 +200,16 @@ class _Orders:
     statements, which used to come one after the other.
     """
 
-    def __init__(self, runs: _Runs, old: Sequence[Var], new: Sequence[Var], part: int = 0) -> None:
-        before, after = (_rows(runs.points, list(order)) for order in (old, new))
+    def __init__(self, runs: Runs, old: Sequence[Var], new: Sequence[Var], part: int = 0) -> None:
+        before, after = (rows_of(runs.points, list(order)) for order in (old, new))
         self.places: list[_Place] = [((part, *b), (*a, part)) for b, a in zip(before, after, strict=True)]
 
 
-def _exchanged(p: _Runs, q: _Runs, mine: _Orders, others: _Orders, same: Sequence[Var]) -> tuple[int, int] | None:
+def _exchanged(p: Runs, q: Runs, mine: _Orders, others: _Orders, same: Sequence[Var]) -> tuple[int, int] | None:
     """The first iteration of `p` with one of `q` that touches the same element and comes in another order then."""
     groups: dict[object, tuple[list[int], list[int]]] = {}
     for k, runs in enumerate((p, q)):
-        together = _rows(runs.points, list(same))
+        together = rows_of(runs.points, list(same))
         for row, key in enumerate(zip(runs.outer, runs.elements, together, strict=True)):
             groups.setdefault(key, ([], []))[k].append(row)
     best: tuple[int, int] | None = None
@@ -325,8 +246,4 @@ def _may_exchange(mine: list[_Place], others: list[_Place]) -> bool:
     return False
 
 
-def _named(runs: _Runs, row: int) -> dict[str, int]:
-    return {v.name: int(runs.points.values[v][row]) for v in runs.loops}
-
-
-__all__ = ["TRIED", "Witness", "find_exchange", "find_overtaken", "find_witness", "never_exchanged", "never_overtaken"]
+__all__ = ["Witness", "find_exchange", "find_overtaken", "find_witness", "never_exchanged", "never_overtaken"]

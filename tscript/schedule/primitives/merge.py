@@ -19,9 +19,9 @@ from tscript.ir.expr import EQ, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
 from tscript.ir.stmt import Block, For, SeqStmt, Stmt, seq
 from tscript.schedule.bindings import is_proved, ranges_around, rebind
-from tscript.schedule.conflicts import memory_of, outside_of
+from tscript.schedule.conflicts import memory_of
 from tscript.schedule.core import ScheduleCore
-from tscript.schedule.errors import refuse
+from tscript.schedule.errors import literal, refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Outputs, Role
 from tscript.schedule.loop_checks import (
     require_loop,
@@ -33,7 +33,7 @@ from tscript.schedule.loop_checks import (
 from tscript.schedule.primitive import primitive
 from tscript.schedule.rv import LoopRV
 from tscript.schedule.sref import StmtSRef
-from tscript.schedule.symbols import loop_ranges
+from tscript.schedule.symbols import loop_ranges, outside_of
 
 Nest = list[StmtSRef]
 
@@ -175,7 +175,7 @@ def _require_in_turn(
     found = find_overtaken(a, b, loops, outside)
     if found is None and never_overtaken(a, b, loops, outside):
         return
-    example = "" if found is None else f": {found.explain(a.buffer.name, b.is_write, a.is_write)}"
+    example = "" if found is None else f": {literal(found.explain(a.buffer.name, b.is_write, a.is_write))}"
     refuse(
         f"an iteration of {{1}} {'would' if found else 'may'} touch what a later one of {{0}} does: `{a}` and `{b}`, "
         f"so they cannot run in turn{example}",

@@ -10,7 +10,7 @@ from tscript.ir.stmt import Stmt
 from tscript.schedule.checks import affine_binding
 from tscript.schedule.conflicts import find_exchange_conflict
 from tscript.schedule.core import ScheduleCore
-from tscript.schedule.errors import refuse
+from tscript.schedule.errors import literal, refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Role
 from tscript.schedule.loop_checks import require_independent_range, require_loop, require_only_child
 from tscript.schedule.primitive import primitive
@@ -106,7 +106,7 @@ def _require_same_dependences(s: ScheduleCore, chain: Sequence[StmtSRef], order:
         outer, inner, conflict = found
         turned = "; the new order would run them the other way round" if conflict.is_certain else ""
         refuse(
-            f"{{0}} cannot go inside {{1}}: {conflict.explain()}{turned}",
+            f"{{0}} cannot go inside {{1}}: {literal(conflict.explain())}{turned}",
             outer.loop,
             inner.loop,
             *dict.fromkeys(b for b in (conflict.write.block, conflict.other.block) if b is not None),

@@ -7,7 +7,8 @@ from tscript.ir.expr import Var
 from tscript.ir.linear import linear_form
 from tscript.ir.occurrences import variables
 from tscript.schedule.core import ScheduleCore
-from tscript.schedule.errors import refuse
+from tscript.schedule.errors import literal, refuse
+from tscript.schedule.examples import late_start_example, repeated_example, unreached_example
 from tscript.schedule.instances import reach_everything
 from tscript.schedule.instruction import InstructionKind, attr, block, flag, loop
 from tscript.schedule.motion import (
@@ -89,7 +90,8 @@ def _require_all_instances(move: Move, solution: dict[Var, Interval]) -> None:
     lost = reach_everything(move.block.block.iter_vars, solution, loops, inner_bounds(move))
     if lost is not None:
         refuse(
-            f"not every value of the axis `{lost.var.name}` of {{0}} is certain to be run by some iteration of {{1}}",
+            f"not every value of the axis `{lost.var.name}` of {{0}} is certain to be run by some iteration of {{1}}"
+            f"{literal(unreached_example(lost, loops, solution))}",
             move.block.block,
             move.loop.loop,
             hint="only instances that read what an iteration makes are run in it; choose a loop further out",
@@ -105,7 +107,8 @@ def _require_parts_once(move: Move, solution: dict[Var, Interval]) -> None:
     loops = [*move.state.loops_of(move.loop), move.loop]
     if not moves_apart([solution[v] for v in solution], loops, inner_bounds(move)):
         refuse(
-            "{0} would be reduced in parts, one in each iteration of {1}, and some parts could be added twice",
+            "{0} would be reduced in parts, one in each iteration of {1}, and some parts could be added twice"
+            + literal(repeated_example(loops, solution)),
             block,
             move.loop.loop,
             hint="choose a loop outside of those its reduction runs over",
@@ -134,7 +137,8 @@ def _require_first_part_first(move: Move, solution: dict[Var, Interval]) -> None
             if moving and (not isinstance(term, Var) or factor < 0 or term in elements):
                 refuse(
                     f"{{0}} would be reduced in parts that do not begin with the first values of `{axis.var.name}`, "
-                    f"to which the init belongs: an iteration of {{1}} begins at `{solution[axis.var].low}`",
+                    f"to which the init belongs: an iteration of {{1}} begins at `{solution[axis.var].low}`"
+                    f"{literal(late_start_example(axis, loops, solution))}",
                     block,
                     move.loop.loop,
                     hint="decompose_reduction first, or choose a loop outside of those its reduction runs over",

@@ -17,7 +17,7 @@ from tscript.ir.occurrences import any_below
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, IfThenElse, MatchBufferRegion, While
 from tscript.ir.tensor_intrin import TensorIntrin
 from tscript.schedule.core import ScheduleCore
-from tscript.schedule.errors import refuse
+from tscript.schedule.errors import literal, refuse
 from tscript.schedule.instruction import InstructionKind, attr, block, flag
 from tscript.schedule.loop_checks import require_statement
 from tscript.schedule.primitive import primitive
@@ -120,7 +120,7 @@ def _places(desc: PrimFunc, target: Block, bounds: Mapping[Var, Bound], shown: N
         return match_description(desc, target, bounds)
     except Mismatch as error:
         refuse(
-            f"{{0}} does not compute what the description of {name!r} says; {_literal(error.text())}",
+            f"{{0}} does not compute what the description of {name!r} says; {literal(error.text())}",
             shown,
             hint="bring the loops, subscripts, types and storage scopes into the form of TensorIntrin.get(name).desc",
         )
@@ -138,10 +138,6 @@ def _intrinsic(given: str | TensorIntrin) -> tuple[str, TensorIntrin]:
             "register its functions with TensorIntrin.register(name, desc, impl) and give the name"
         )
     return name, given
-
-
-def _literal(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _is_wide(target: Block) -> bool:
@@ -247,7 +243,7 @@ def _require_inside(view: Buffer, place: Place, bounds: Mapping[Var, Bound], sho
             continue
         refuse(
             f"{view.name} of the implementation of {name!r} would be `{place.buffer.name}` from "
-            f"`{_literal(str(start))}` to `{_literal(str(end))}` in dimension {d}, which may lie beyond its {room} "
+            f"`{literal(str(start))}` to `{literal(str(end))}` in dimension {d}, which may lie beyond its {room} "
             "elements",
             shown,
             hint="pad the buffer, or choose tiles of which each lies inside it",
@@ -266,8 +262,8 @@ def _require_layout(
         rest = simplify(make.floormod(offset, view.offset_factor), bounds)
         if not make.is_const_int(rest, 0):
             refuse(
-                f"the implementation of {name!r} takes {_literal(what)}, to start at a multiple of "
-                f"{view.offset_factor} elements; `{_literal(str(offset))}` need not be one",
+                f"the implementation of {name!r} takes {literal(what)}, to start at a multiple of "
+                f"{view.offset_factor} elements; `{literal(str(offset))}` need not be one",
                 shown,
                 hint="choose tiles and shapes so that every part starts at such a multiple",
             )
@@ -281,8 +277,8 @@ def _require_layout(
             continue
         if not make.is_const_int(simplify(make.sub(make.cast(want, have.dtype), have), bounds), 0):
             refuse(
-                f"the implementation of {name!r} takes {_literal(what)}, with stride {want} in dimension {d}; "
-                f"it is {_literal(str(have))}",
+                f"the implementation of {name!r} takes {literal(what)}, with stride {want} in dimension {d}; "
+                f"it is {literal(str(have))}",
                 shown,
                 hint="copy the operand into a buffer of that layout first (cache_read, then transform_layout)",
             )

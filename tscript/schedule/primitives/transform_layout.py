@@ -15,7 +15,7 @@ from tscript.ir.index_map import IndexMap
 from tscript.ir.stmt import Block, BufferStore, SeqStmt, Stmt, seq
 from tscript.schedule.buffers import accessed, resolve_access
 from tscript.schedule.core import ScheduleCore
-from tscript.schedule.errors import refuse
+from tscript.schedule.errors import literal, refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Role, access, block, flag
 from tscript.schedule.layout import (
     Inverse,
@@ -168,7 +168,7 @@ def _inverse(mapping: IndexMap, buffer: Buffer, block: Block, trusted: bool) -> 
     try:
         return invert(mapping, buffer.shape, trusted)
     except ValueError as e:
-        refuse(f"`{buffer.name}`, which {{0}} uses, cannot be laid out so: {_literal(str(e))}", block)
+        refuse(f"`{buffer.name}`, which {{0}} uses, cannot be laid out so: {literal(str(e))}", block)
 
 
 def _padding(inverse: Inverse, pads: IndexMap | None, buffer: Buffer, block: Block, trusted: bool) -> Padding | None:
@@ -204,7 +204,7 @@ def as_padding(given: PadLike | None, ndim: int, dtype: DataType, buffer: Buffer
         try:
             found = IndexMap.from_func(given, ndim, None, dtype)
         except ValueError as e:
-            refuse(f"pad_value: {_literal(str(e))}", block)
+            refuse(f"pad_value: {literal(str(e))}", block)
     else:
         indices = tuple(Var(f"indices_{d}", dtype) for d in range(ndim))
         value = make.const(given, "bool") if isinstance(given, bool) else make.convert(given)
@@ -259,8 +259,3 @@ def _require_no_alignment(block: Block, buffer: Buffer) -> None:
         return True
 
     pre_order_visit(block, look)
-
-
-def _literal(text: str) -> str:
-    """Text for a message in which braces stand for statements."""
-    return text.replace("{", "{{").replace("}", "}}")
