@@ -9,7 +9,7 @@ import pytest
 
 from tests.schedule.check import check_schedule, rejects
 from tests.schedule.test_split import rowsum, scale
-from tscript.schedule import Schedule
+from tscript.schedule import Schedule, ScheduleError
 from tscript.script import tir as T
 from tscript.testing.workloads import batch_matmul, matmul
 
@@ -411,9 +411,20 @@ def test_checks_can_be_left_to_the_user() -> None:
                 v = T.axis.spatial(8, i)
                 A[v] = A[v + 1] + 1
 
-    sch = Schedule(next_one, enable_check=False)
+    @T.prim_func
+    def beyond_proof(At: T.Buffer((8,), "int32"), A: T.Buffer((8,), "int32")):
+        for i in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(8, i)
+                A[T.max(T.min(At[v], 0), v)] = A[v] + v
+
+    rejects(beyond_proof, on("A", 0, "parallel"), "which may be the same elements in different iterations")
+    sch = Schedule(beyond_proof, enable_check=False)
     sch.parallel(sch.get_loops("A")[0])
     assert "T.parallel(8)" in sch.mod.script()
+    # Without proofs, the program is run before and after.
+    with pytest.raises(ScheduleError, match="its iterations race"):
+        Schedule(next_one, enable_check=False).parallel("i")
 
 
 def test_loops_are_found_by_name() -> None:

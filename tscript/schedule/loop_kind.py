@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from tscript.analysis.dependence import Access, Conflict
+from tscript.analysis.dependence import Access, Conflict, find_witness, footprint
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import IterVar, Var
 from tscript.ir.occurrences import mentions
@@ -18,7 +18,7 @@ from tscript.schedule.errors import literal, refuse
 from tscript.schedule.examples import unwritten_example
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
-from tscript.schedule.symbols import axes_using
+from tscript.schedule.symbols import axes_using, outside_of
 
 
 def set_kind(s: ScheduleCore, loop: StmtSRef, kind: int, thread: IterVar | None = None) -> None:
@@ -38,7 +38,7 @@ def require_independent(s: ScheduleCore, loop: StmtSRef, what: str, thread_tag: 
         for axis in axes_using(s.state.realize_of(block), var):
             reduce_here = axis.iter_type == IterVar.CommReduce and thread_tag.startswith("threadIdx.")
             if axis.iter_type != IterVar.DataPar and not reduce_here:
-                _refuse_axis(loop, block, axis, what)
+                _refuse_axis(s.state, loop, block, axis, what)
     found = find_conflict(s.state, loop, at_once=True, private=lambda b: is_private(b, thread_tag))
     if found is not None:
         _refuse_conflict(s, loop, found, what)
@@ -123,7 +123,7 @@ def _indexes(region: BufferRegion, axis: IterVar) -> bool:
     return any(mentions(r.min, {axis.var: None}) for r in region.region)
 
 
-def _refuse_axis(loop: StmtSRef, block: StmtSRef, axis: IterVar, what: str) -> None:
+def _refuse_axis(state: ScheduleState, loop: StmtSRef, block: StmtSRef, axis: IterVar, what: str) -> None:
     if axis.iter_type == IterVar.CommReduce:
         output = next((w.buffer.name for w in block.block.writes if _indexes(w, axis)), None)
         if output is not None:
@@ -136,7 +136,7 @@ def _refuse_axis(loop: StmtSRef, block: StmtSRef, axis: IterVar, what: str) -> N
             )
         refuse(
             f"{{0}} cannot be {what}: its iterations accumulate into the same elements through the reduce axis "
-            f"`{axis.var.name}` of {{1}}",
+            f"`{axis.var.name}` of {{1}}{literal(_example_of_sum(state, loop, block))}",
             loop.loop,
             block.block,
             hint="take a loop of a spatial axis; or make partial results first with "
@@ -146,6 +146,16 @@ def _refuse_axis(loop: StmtSRef, block: StmtSRef, axis: IterVar, what: str) -> N
     refuse(
         f"{{0}} cannot be {what}: the axis `{axis.var.name}` of {{1}} is {kind}, not spatial", loop.loop, block.block
     )
+
+
+def _example_of_sum(state: ScheduleState, loop: StmtSRef, block: StmtSRef) -> str:
+    """Two iterations that add to the same element, in words."""
+    for a in footprint(loop.loop).found:
+        if a.block is block.block and a.is_write:
+            found = find_witness(loop.loop.loop_var, a, a, outside_of(state, loop))
+            if found is not None:
+                return ": " + found.explain(a.buffer.name, True)
+    return ""
 
 
 def _refuse_conflict(s: ScheduleCore, loop: StmtSRef, found: Conflict, what: str) -> None:
