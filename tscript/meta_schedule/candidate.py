@@ -16,12 +16,16 @@ class MeasureCandidate:
     """A finished schedule and what its entry function takes.
 
     `sch` may be a function that makes the schedule when it is first asked for: of the many candidates of a search,
-    few are built. `features` holds what extractors have found out, each under a key of its own.
+    few are built. `features` holds what extractors have found out, each under a key of its own; `program` is the hash
+    of the scheduled program, where the search has one.
     """
 
-    def __init__(self, sch: Schedule | Callable[[], Schedule], args_info: list[ArgInfo]) -> None:
+    def __init__(
+        self, sch: Schedule | Callable[[], Schedule], args_info: list[ArgInfo], program: int | None = None
+    ) -> None:
         self._sch = sch
         self.args_info = args_info
+        self.program = program
         self.features: dict[Hashable, NDArray[np.float64]] = {}
 
     @property

@@ -9,6 +9,7 @@ from tscript.meta_schedule.builder import Builder
 from tscript.meta_schedule.cost_model import CostModel
 from tscript.meta_schedule.database import Database, make_database
 from tscript.meta_schedule.measure_callback import MeasureCallback
+from tscript.meta_schedule.run_state import RunState
 from tscript.meta_schedule.runner import Runner
 from tscript.meta_schedule.task_scheduler import TaskScheduler
 from tscript.meta_schedule.tune_context import TuneContext
@@ -34,7 +35,8 @@ def tune_tasks(
 
     `max_trials_global` is shared by all tasks, `max_trials_per_task` (by default the same) limits each, and
     `num_trials_per_iter` are built and measured at a time. Parts may be given by their words. The database is in
-    `work_dir` unless one is given; what it holds already is where the search begins.
+    `work_dir` unless one is given; what it holds already is where the search begins, and so are the random numbers (of
+    a task with the same seed) and the cost model that an earlier run left in `work_dir`.
 
     Raises ValueError for no tasks, for as many weights as not there are tasks, and for words that name no part.
     """
@@ -52,6 +54,7 @@ def tune_tasks(
         database = make_database(database, work_dir=work_dir, module_equality=module_equality)
     elif isinstance(database, str) or not isinstance(database, Database):  # pyright: ignore[reportUnnecessaryIsInstance]
         database = make_database(database, module_equality=module_equality)
+    word = cost_model if isinstance(cost_model, str) else ""
     if isinstance(cost_model, str):
         cost_model = _cost_model(cost_model, threads)
     callbacks: Any = (
@@ -59,7 +62,11 @@ def tune_tasks(
     )
     if isinstance(callbacks, MeasureCallback):
         callbacks = [callbacks]
-    scheduler: TaskScheduler = TaskScheduler.create(task_scheduler)
+    state = RunState(work_dir, cost_model if word else None, word)
+    # Before the state is brought back: who is chosen among equals follows from the seeds alone.
+    options = {"seed": sum(t.rand_state for t in tasks)} if task_scheduler == "gradient" else {}
+    scheduler: TaskScheduler = TaskScheduler.create(task_scheduler, **options)
+    state.resume(tasks)
     scheduler.tune(
         tasks,
         task_weights,
@@ -68,7 +75,7 @@ def tune_tasks(
         num_trials_per_iter,
         builder,  # pyright: ignore[reportArgumentType]
         runner,  # pyright: ignore[reportArgumentType]
-        callbacks,
+        [*callbacks, state],
         database,
         cost_model,
     )
@@ -76,7 +83,7 @@ def tune_tasks(
 
 
 def _cost_model(word: str, threads: int) -> CostModel | None:
-    options = {"num_tuning_cores": threads} if word == "xgb" else {}
+    options: dict[str, Any] = {"num_tuning_cores": threads, "tree_method": "auto"} if word == "xgb" else {}
     return CostModel.create(word, **options)
 
 

@@ -2,7 +2,8 @@
 
 A workload is `["<structural hash>", "<base64 of the saved module>"]`, a record `[workload, [trace, run_secs, target,
 args_info]]` with the number of its workload. Both may end in one more value, a dict of what else is known: `error`, why
-a candidate failed, and `crc`, the CRC-32 of the text of everything before.
+a candidate failed, `program`, the hash of what was measured, `when` that was, and `crc`, the CRC-32 of the text of
+everything before.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import base64
 import binascii
 import json
 import zlib
+from collections.abc import Mapping
 from typing import Any, cast
 
 from tscript.ir.function import IRModule
@@ -87,8 +89,20 @@ def record_values(record: TuningRecord) -> list[Any]:
     ]
 
 
-def record_of(values: Any, workload: Workload, error: str = "") -> TuningRecord:
-    """The record of its four values. Raises ValueError for what is none."""
+def record_extra(record: TuningRecord) -> dict[str, Any]:
+    """What is known of a record besides its four values."""
+    extra: dict[str, Any] = {}
+    if record.error:
+        extra["error"] = record.error
+    if record.program is not None:
+        extra["program"] = str(record.program)
+    if record.when is not None:
+        extra["when"] = record.when
+    return extra
+
+
+def record_of(values: Any, workload: Workload, extra: Mapping[str, Any]) -> TuningRecord:
+    """The record of its four values and of what else is known. Raises ValueError for what is none."""
     match values:
         case [[*trace], run_secs, target, args_info]:
             pass
@@ -100,7 +114,9 @@ def record_of(values: Any, workload: Workload, error: str = "") -> TuningRecord:
         _seconds(run_secs),
         None if target is None else Target(target),
         None if args_info is None else [ArgInfo.from_json(a) for a in _list(args_info, "args_info")],
-        error=error,
+        error=str(extra.get("error", "")),
+        program=int(extra["program"]) if "program" in extra else None,
+        when=float(extra["when"]) if "when" in extra else None,
     )
 
 

@@ -31,7 +31,8 @@ class Workload:
 class TuningRecord:
     """A schedule of a workload, as its trace, with the seconds that it took; `[1e10]` stands for a failure.
 
-    `error` says why it failed; it is empty for a success.
+    `error` says why it failed; it is empty for a success. `program` is the hash of the scheduled program, by which a
+    later search knows what was measured already, and `when` the time of the measurement (seconds since 1970).
     """
 
     trace: Trace
@@ -40,6 +41,8 @@ class TuningRecord:
     target: Target | None = None
     args_info: list[ArgInfo] | None = None
     error: str = field(default="", kw_only=True)
+    program: int | None = field(default=None, kw_only=True)
+    when: float | None = field(default=None, kw_only=True)
 
     @property
     def is_valid(self) -> bool:

@@ -10,6 +10,7 @@ from tscript.ir.function import IRModule
 from tscript.meta_schedule.database.codec import (
     dump_line,
     parse_line,
+    record_extra,
     record_of,
     record_values,
     workload_module,
@@ -87,7 +88,7 @@ class JSONDatabase(ShelfDatabase):
         if type(line) is not int or not 0 <= line < len(self._numbers):
             raise ValueError(f"it is a record of workload {line!r}, and there are {len(self._numbers)}")
         number = self._numbers[line]
-        record = record_of(values, self._shelf.workloads[number], str(extra.get("error", "")))
+        record = record_of(values, self._shelf.workloads[number], extra)
         self._shelf.put(number, record)
 
     def _commit(self, mod: IRModule | None, record: TuningRecord | None) -> Workload:
@@ -105,8 +106,8 @@ class JSONDatabase(ShelfDatabase):
             assert record is not None
             number = self._shelf.number(record.workload)
             assert number is not None
-            extra = {"error": record.error} if record.error else {}
-            self._record_file.append(dump_line([self._lines[number], record_values(record)], extra))
+            values = [self._lines[number], record_values(record)]
+            self._record_file.append(dump_line(values, record_extra(record)))
             self._shelf.put(number, record)
             return self._shelf.workloads[number]
 

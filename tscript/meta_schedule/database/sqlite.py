@@ -12,6 +12,7 @@ from tscript.ir.function import IRModule
 from tscript.meta_schedule.database.codec import (
     dump_line,
     parse_line,
+    record_extra,
     record_of,
     record_values,
     workload_module,
@@ -89,7 +90,7 @@ class SQLiteDatabase(ShelfDatabase):
             try:
                 (_, values), extra = parse_line(line)
                 number = self._numbers[workload]
-                record = record_of(values, self._shelf.workloads[number], str(extra.get("error", "")))
+                record = record_of(values, self._shelf.workloads[number], extra)
             except (ValueError, KeyError, TypeError) as e:
                 raise ValueError(f"{self.path}: record {key} cannot be read: {e}") from e
             self._shelf.put(number, record)
@@ -133,6 +134,6 @@ class SQLiteDatabase(ShelfDatabase):
         number = self._shelf.number(record.workload)
         assert number is not None
         key = self._ids[number]
-        line = dump_line([key, record_values(record)], {"error": record.error} if record.error else {})
+        line = dump_line([key, record_values(record)], record_extra(record))
         c.execute("INSERT INTO record (workload, line, time) VALUES (?, ?, ?)", (key, line, time.time()))
         return number

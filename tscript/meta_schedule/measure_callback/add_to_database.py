@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from tscript.meta_schedule.builder.builder import BuilderResult
 from tscript.meta_schedule.candidate import MeasureCandidate
 from tscript.meta_schedule.database.database import FAILED, TuningRecord
@@ -26,11 +28,21 @@ class AddToDatabase(MeasureCallback):
         if database is None or context.mod is None:
             return
         workload = database.commit_workload(context.mod)
+        now = round(time.time(), 3)
         for candidate, built, ran in zip(measure_candidates, builder_results, runner_results, strict=True):
             error = built.error_msg or ran.error_msg or ""
             run_secs = [FAILED] if error or not ran.run_secs else ran.run_secs
             trace = candidate.sch.trace
             if trace is not None:
                 database.commit_tuning_record(
-                    TuningRecord(trace, workload, run_secs, context.target, candidate.args_info, error=error)
+                    TuningRecord(
+                        trace,
+                        workload,
+                        run_secs,
+                        context.target,
+                        candidate.args_info,
+                        error=error,
+                        program=candidate.program,
+                        when=now,
+                    )
                 )

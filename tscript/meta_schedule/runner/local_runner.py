@@ -57,9 +57,15 @@ class LocalRunner(Runner):
         self.alloc_repeat = alloc_repeat
         self.check_results = check_results
         self._functions = (f_alloc_argument, f_run_evaluator, f_cleanup)
+        self._is_given = executor is not None
         self._executor = executor or ProcessExecutor(1, timeout_sec=timeout_sec, initializer=initializer)
         self._prepared: IRModule | None = None
         logging.getLogger("tscript.meta_schedule").info("LocalRunner: max_workers = 1")
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether an executor of the user's measures: where that is, is not known here."""
+        return self._is_given
 
     def run(self, runner_inputs: list[RunnerInput]) -> list[RunnerFuture]:
         """One future for each candidate, in order."""

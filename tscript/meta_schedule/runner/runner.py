@@ -60,6 +60,11 @@ class RunnerFuture:
 class Runner(Component, role="runner"):
     """Measures built candidates. A failure is a result with a message, never an exception."""
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether candidates are measured on other machines, so that this one may build and search meanwhile."""
+        return False
+
     @abstractmethod
     def run(self, runner_inputs: list[RunnerInput]) -> list[RunnerFuture]:
         """One future for each input, in order."""

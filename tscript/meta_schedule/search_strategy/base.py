@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 
 from tscript.ir.function import IRModule
 from tscript.meta_schedule.arg_info import ArgInfo
@@ -20,7 +21,11 @@ from tscript.support.errors import TuneError
 
 
 class BatchedSearch(SearchStrategy):
-    """A strategy that proposes trials `start` up to `end`, of `max_trials` in all."""
+    """A strategy that proposes trials `start` up to `end`, of `max_trials` in all.
+
+    `rejected` counts, by reason, the samples that could not become candidates; `ending` says why the search ended
+    before all trials were proposed.
+    """
 
     def __init__(self) -> None:
         self._context: TuneContext | None = None
@@ -30,6 +35,8 @@ class BatchedSearch(SearchStrategy):
         self._batch = 0
         self._designs: list[Trace] = []
         self._args_info: list[ArgInfo] = []
+        self.rejected: Counter[str] = Counter()
+        self.ending = ""
 
     def _initialize_with_tune_context(self, context: TuneContext) -> None:
         if context.mod is None or not isinstance(context.space_generator, SpaceGenerator):
@@ -84,6 +91,8 @@ class BatchedSearch(SearchStrategy):
         self._max_trials = max_trials
         self._batch = num_trials_per_iter
         self._start = 0
+        self.rejected.clear()
+        self.ending = ""
         self._begin(database, cost_model)
         self._is_tuning = True
 
@@ -109,6 +118,12 @@ class BatchedSearch(SearchStrategy):
         count = min(self._batch, self._max_trials - self._start)
         return None if count <= 0 else self._propose(count)
 
+    def _give_up(self, why: str) -> None:
+        """End the search, and say why."""
+        reasons = [f"  {n} x {reason}" for reason, n in self.rejected.most_common(10)]
+        self.ending = "\n".join([why, *(["samples were rejected because of:", *reasons] if reasons else [])])
+        self.context.logger.warning("%s", self.ending)
+
     @abstractmethod
     def _propose(self, count: int) -> list[MeasureCandidate] | None:
         """At most `count` candidates."""
@@ -121,6 +136,6 @@ class BatchedSearch(SearchStrategy):
     def _candidate(self, sampler: Sampler, outcome: Outcome) -> MeasureCandidate:
         trace = outcome.trace
         assert trace is not None
-        candidate = MeasureCandidate(lambda: sampler.schedule(trace), self._args_info)
+        candidate = MeasureCandidate(lambda: sampler.schedule(trace), self._args_info, outcome.shash)
         candidate.features.update(outcome.features)
         return candidate

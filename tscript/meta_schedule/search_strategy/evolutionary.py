@@ -21,6 +21,12 @@ from tscript.meta_schedule.search_strategy.sampler import Attempt, Outcome, Samp
 from tscript.schedule.trace import Trace
 
 _EMPTY_BATCHES = 5
+_FULL_BATCH = 64
+"""The batch that `population_size` is meant for."""
+_FIRST_BATCH = 16
+"""A model that has learnt nothing learns from few candidates before it has a say in the others."""
+_EXHAUSTED = 128
+"""Samples in a row that were all measured before: so many say that there is nothing else."""
 
 
 @dataclass
@@ -42,6 +48,11 @@ class _Member:
 
 class EvolutionarySearch(BatchedSearch):
     """Evolves a population of schedules towards those that the cost model expects to be fast, and measures the best.
+
+    Batches grow with what is known: the first is small, so that the model has a say early; later ones are up to half of
+    what was measured, and `num_trials_per_iter` at most. `population_size` is for a batch of 64, smaller batches get a
+    smaller one. What the database holds already for the program and target is not measured again, and the search ends
+    when samples give nothing else.
 
     A population starts from the best records of the database (`init_measured_ratio` of `population_size`) and from new
     samples of the space, at least `init_min_unmeasured` of them within `max_fail_count` rounds that give none. Each of
@@ -94,6 +105,7 @@ class EvolutionarySearch(BatchedSearch):
         self.eps_greedy = eps_greedy
         self._measured: set[int] = set()
         self._empty = 0
+        self._stale = 0
 
     def _begin(self, database: Database | None, cost_model: CostModel | None) -> None:
         self._database = MemoryDatabase() if database is None else database
@@ -110,8 +122,17 @@ class EvolutionarySearch(BatchedSearch):
             extract=self._model.extraction(self.context),
             processes=self.context.num_threads,
         )
-        self._measured = set()
-        self._empty = 0
+        self._measured = self._known_programs()
+        self._empty = self._stale = 0
+
+    def _known_programs(self) -> set[int]:
+        """Hashes of what was measured before, by this search or an earlier one."""
+        target = self.context.target
+        return {
+            r.program
+            for r in self._database.get_all_tuning_records()
+            if r.program is not None and r.workload is self._workload and (target is None or r.target == target)
+        }
 
     def _end(self) -> None:
         self._sampler.close()
@@ -121,15 +142,22 @@ class EvolutionarySearch(BatchedSearch):
     def _propose(self, count: int) -> list[MeasureCandidate] | None:
         log = self.context.logger
         log.info("Generating candidates......")
+        if self._stale >= _EXHAUSTED:
+            self._give_up(f"the space is exhausted: the last {self._stale} samples gave only what was measured already")
+            return None
+        if not isinstance(self._model, RandomModel):
+            count = min(count, max(_FIRST_BATCH, len(self._measured) // 2))
         if not self._model.is_trained:
             return self._propose_samples(count)
+        population = max(1, min(self.population_size, max(_FIRST_BATCH, self.population_size * count // _FULL_BATCH)))
         with Profiler.timeit("EvoSearch/PickBestFromDatabase"):
-            measured = self._best_measured(int(self.population_size * self.init_measured_ratio))
+            measured = self._best_measured(int(population * self.init_measured_ratio))
         log.info("Picked top %d candidate(s) from database", len(measured))
         with Profiler.timeit("EvoSearch/SampleInitPopulation"):
-            unmeasured = self._sample(self.population_size - len(measured), self.init_min_unmeasured)
+            fresh = population - len(measured)
+            unmeasured = self._sample(fresh, min(self.init_min_unmeasured, fresh // 2))
         if unmeasured is None:
-            log.warning("Cannot sample enough initial population, evolutionary search failed.")
+            self._give_up("Cannot sample enough initial population, evolutionary search failed.")
             return None
         log.info("Sampled %d candidate(s)", len(unmeasured))
         with Profiler.timeit("EvoSearch/Evolve"):
@@ -148,19 +176,22 @@ class EvolutionarySearch(BatchedSearch):
                 if sampled is None:
                     break
                 picks += self._pick(sampled, [], count - len(picks))
-                if len(picks) == count:
+                if len(picks) == count or self._stale >= _EXHAUSTED:
                     break
         if not picks and not self._measured:
-            self.context.logger.warning("no schedule of the space could be built; the reasons are listed above")
+            self._give_up(f"none of {self.rejected.total()} samples of the space could be finished")
             return None
         return self._sent(picks)
 
     def _sent(self, picks: list[_Member]) -> list[MeasureCandidate] | None:
         self.context.logger.info("Sending %d candidates(s) for measurement", len(picks))
-        if not picks:
-            self._empty += 1
-            return None if self._empty >= _EMPTY_BATCHES else []
-        return [m.candidate for m in picks]
+        if picks:
+            return [m.candidate for m in picks]
+        self._empty += 1
+        if self._stale >= _EXHAUSTED or self._empty >= _EMPTY_BATCHES:
+            self._give_up("the space is exhausted: nothing was found that was not measured already")
+            return None
+        return []
 
     def _member(self, outcome: Outcome) -> _Member:
         return _Member(outcome, self._candidate(self._sampler, outcome))
@@ -177,7 +208,7 @@ class EvolutionarySearch(BatchedSearch):
         found: list[_Member] = []
         failures = 0
         rng = self.context.rng
-        self._sampler.failures.clear()
+        new: set[int] = set()
         while count and failures < self.max_fail_count:
             attempts = [
                 Attempt(self._designs[rng.below(len(self._designs))], rng.fork() or 1, is_fresh=True)
@@ -186,6 +217,9 @@ class EvolutionarySearch(BatchedSearch):
             made = [self._member(o) for o in self._sampler.run(attempts) if o.trace is not None]
             found.extend(made)
             failures += not made
+            for m in made:
+                self._stale = self._stale + 1 if m.shash in self._measured or m.shash in new else 0
+                new.add(m.shash)
             if len(found) >= least:
                 break
         self._log_failures("Sample-Init-Population summary:")
@@ -194,6 +228,7 @@ class EvolutionarySearch(BatchedSearch):
     def _log_failures(self, title: str) -> None:
         lines = [title, *(f"{reason}: {n} failure(s)" for reason, n in self._sampler.failures.most_common())]
         self.context.logger.info("\n".join(lines))
+        self.rejected.update(self._sampler.failures)
         self._sampler.failures.clear()
 
     # -- evolution --------------------------------------------------------------------------------

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tscript.meta_schedule.candidate import MeasureCandidate
 from tscript.meta_schedule.search_strategy.base import BatchedSearch
+from tscript.meta_schedule.search_strategy.sampler import reason_of
 from tscript.schedule.schedule import Schedule
-from tscript.support.errors import ScheduleError
 
 
 class ReplayFunc(BatchedSearch):
@@ -26,19 +26,29 @@ class ReplayFunc(BatchedSearch):
         for _ in range(count):
             for _ in range(self.max_fail_count):
                 sch = self._one()
-                if sch is not None:
+                if isinstance(sch, Schedule):
                     found.append(MeasureCandidate(sch, self._args_info))
                     break
+                self.rejected[sch] += 1
+            if not found:
+                self._give_up(f"none of {self.max_fail_count} schedules of the space could be finished")
+                return None
         return found
 
-    def _one(self) -> Schedule | None:
+    def _one(self) -> Schedule | str:
+        """A finished schedule, or the reason why there is none."""
         try:
             made = self.space.generate_design_space(self.mod)
+            if not made:
+                return "the space generator gave no schedule"
             sch = made[self.context.rng.below(len(made))]
             sch.enter_postproc()
-            return sch if all(p.apply(sch) for p in self.space.postprocs) else None
-        except ScheduleError:
-            return None
+            for p in self.space.postprocs:
+                if not p.apply(sch):
+                    return f"{type(p).__name__} rejected it"
+        except Exception as e:  # whatever goes wrong costs this attempt only
+            return reason_of(e)
+        return sch
 
     def clone(self) -> ReplayFunc:
         """An independent strategy of the same settings."""

@@ -38,16 +38,24 @@ class ReplayTrace(BatchedSearch):
         found: list[MeasureCandidate] = []
         # Failed ones are tried again together, so that each attempt still has a seed of its own.
         missing = count
+        tried = 0
         for _ in range(self.max_fail_count):
             attempts = [
                 Attempt(self._designs[rng.below(len(self._designs))], rng.fork() or 1, is_fresh=True)
                 for _ in range(missing)
             ]
             outcomes = self._sampler.run(attempts)
+            tried += len(attempts)
             found.extend(self._candidate(self._sampler, o) for o in outcomes if o.trace is not None)
             missing = count - len(found)
-            if not missing:
+            # Where nothing succeeds, all places fail together: none gets more attempts than one alone would.
+            if not missing or (not found and tried >= self.max_fail_count):
                 break
+        self.rejected.update(self._sampler.failures)
+        self._sampler.failures.clear()
+        if not found:
+            self._give_up(f"none of {tried} samples of the space could be finished")
+            return None
         return found
 
     def clone(self) -> ReplayTrace:

@@ -5,12 +5,16 @@ Each attempt has a seed of its own, so that what comes of it does not depend on 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import multiprocessing
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +58,11 @@ class _Task:
     extract: Extraction | None
 
 
+_CHUNK_SEC = 120.0
+"""How long a process may take for its part of the attempts, before it counts as hanging."""
+_POOL_ATTEMPTS = 4000
+"""Attempts after which the processes are replaced, so that memory which rules leak is bounded."""
+
 # Workers are forked, and find what they work on here: rules of users need not be picklable.
 _tasks: dict[int, _Task] = {}
 _tokens = itertools.count()
@@ -73,9 +82,14 @@ def finish(mod: IRModule, trace: Trace, postprocs: Sequence[Postproc], seed: int
             if not p.apply(sch):
                 return f"{type(p).__name__} rejected it"
     except Exception as e:  # whatever goes wrong costs this candidate only
-        first = str(e).strip().splitlines()
-        return f"{type(e).__name__}: {first[0] if first else 'no message'}"
+        return reason_of(e)
     return sch
+
+
+def reason_of(e: Exception) -> str:
+    """An exception in one line."""
+    first = str(e).strip().splitlines()
+    return f"{type(e).__name__}: {first[0] if first else 'no message'}"
 
 
 def _attempt(task: _Task, attempt: Attempt) -> Outcome:
@@ -96,7 +110,10 @@ def _attempt(task: _Task, attempt: Attempt) -> Outcome:
     return outcome
 
 
-def _attempts_of(token: int, packed: list[tuple[Any, int, bool, int | None]]) -> list[Any]:
+_Packed = tuple[Any, int, bool, int | None]
+
+
+def _attempts_of(token: int, packed: list[_Packed]) -> list[Any]:
     """What a worker does: its part of the attempts, as plain values both ways."""
     task = _tasks[token]
     results: list[Any] = []
@@ -107,7 +124,11 @@ def _attempts_of(token: int, packed: list[tuple[Any, int, bool, int | None]]) ->
 
 
 class Sampler:
-    """Finishes traces of one program, in this process or in several."""
+    """Finishes traces of one program, in this process or in several.
+
+    An attempt that raises, takes its process down or never ends costs itself (the latter two also those handed to the
+    same process with it), and its reason is counted.
+    """
 
     def __init__(
         self,
@@ -118,11 +139,14 @@ class Sampler:
         *,
         extract: Extraction | None = None,
         processes: int = 1,
+        chunk_sec: float = _CHUNK_SEC,
     ) -> None:
         self._task = _Task(mod, postprocs, mutators, hash_of, extract)
         self._token = next(_tokens)
         self._processes = processes if sys.platform == "linux" else 1
+        self._chunk_sec = chunk_sec
         self._pool: ProcessPoolExecutor | None = None
+        self._pool_attempts = 0
         self.failures: Counter[str] = Counter()
         _tasks[self._token] = self._task
 
@@ -138,10 +162,8 @@ class Sampler:
         return outcomes
 
     def _in_processes(self, attempts: Sequence[Attempt], parts: int) -> list[Outcome]:
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(self._processes, multiprocessing.get_context("fork"))
         forms: dict[int, Any] = {}
-        packed: list[tuple[Any, int, bool, int | None]] = []
+        packed: list[_Packed] = []
         for a in attempts:
             form = forms.get(id(a.trace))
             if form is None:
@@ -150,12 +172,32 @@ class Sampler:
         # Small parts even out attempts that fail early; their results come back in order.
         size = max(4, len(packed) // (4 * parts))
         chunks = [packed[i : i + size] for i in range(0, len(packed), size)]
-        results = self._pool.map(_attempts_of, [self._token] * len(chunks), chunks)
-        return [
-            Outcome(None if trace is None else Trace.from_json(trace), shash, reason, features)
-            for chunk in results
-            for trace, shash, reason, features in chunk
-        ]
+        self._pool_attempts += len(packed)
+        if self._pool_attempts > _POOL_ATTEMPTS:
+            self._end_pool()
+            self._pool_attempts = len(packed)
+        results = self._answers(chunks)
+        # A process that dies fails all that wait for the pool; each part gets a second chance, alone.
+        for k, chunk in enumerate(chunks):
+            if results[k] is None:
+                (results[k],) = self._answers([chunk])
+        return [o for k, chunk in enumerate(chunks) for o in _unpacked(results[k], len(chunk))]
+
+    def _answers(self, chunks: Sequence[list[_Packed]]) -> list[list[Any] | None]:
+        """What the processes make of each part; None for one that got no answer."""
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self._processes, multiprocessing.get_context("fork"))
+        futures: list[Future[list[Any]]] = [self._pool.submit(_attempts_of, self._token, chunk) for chunk in chunks]
+        answers: list[list[Any] | None] = []
+        deadline = time.monotonic() + self._chunk_sec
+        for future in futures:
+            try:
+                answers.append(future.result(max(0.0, deadline - time.monotonic())))
+                deadline = time.monotonic() + self._chunk_sec
+            except (BrokenProcessPool, CancelledError, FutureTimeout):
+                answers.append(None)
+                self._end_pool()
+        return answers
 
     def schedule(self, trace: Trace) -> Schedule:
         """The schedule of a whole trace that was finished before."""
@@ -163,9 +205,25 @@ class Sampler:
         trace.apply_to_schedule(sch, remove_postproc=False)
         return sch
 
+    def _end_pool(self) -> None:
+        if self._pool is not None:
+            processes: Any = getattr(self._pool, "_processes", None) or {}
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            for process in list(processes.values()):
+                with contextlib.suppress(OSError, ValueError):
+                    process.kill()
+            self._pool = None
+
     def close(self) -> None:
         """Let the processes go."""
         _tasks.pop(self._token, None)
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            self._pool = None
+        self._end_pool()
+
+
+def _unpacked(results: list[Any] | None, count: int) -> list[Outcome]:
+    if results is None:
+        return [Outcome(None, reason="the process that tried it died or did not answer") for _ in range(count)]
+    return [
+        Outcome(None if trace is None else Trace.from_json(trace), shash, reason, features)
+        for trace, shash, reason, features in results
+    ]

@@ -29,7 +29,7 @@ def rows(tasks: Sequence[TaskRecord]) -> list[tuple[str, ...]]:
 
 
 def summary(tasks: Sequence[TaskRecord]) -> str:
-    """The table with totals below, and, when trials failed, how many for what reason."""
+    """The table with totals below, how many trials failed for what reason, and why tasks without a result ended."""
     table = [_TITLES, *rows(tasks)]
     widths = [max(len(r[k]) for r in table) for k in range(len(_TITLES))]
     lines = ["|".join(f" {cell.rjust(w)} " for cell, w in zip(r, widths, strict=True)) for r in table]
@@ -41,4 +41,9 @@ def summary(tasks: Sequence[TaskRecord]) -> str:
     if failures:
         text.append("Failed trials:")
         text.extend(f"  {n} x {reason}" for reason, n in failures.most_common())
+    for i, t in enumerate(tasks):
+        if t.is_terminated and not t.has_result and (t.ending or t.rejected):
+            text.append(f"Task #{i} has no result: {t.ending or 'no candidate ran'}")
+            if not t.ending:
+                text.extend(f"  {n} x {reason}" for reason, n in t.rejected.most_common(10))
     return "\n".join([*text, ""])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from statistics import median
+from typing import Any
 
 from tscript.analysis.flops import estimate_tir_flops
 from tscript.ir.function import IRModule
@@ -21,6 +22,7 @@ class TaskRecord:
     """A task: its context and weight, what was measured, and what is being measured.
 
     `latency_ms` has one entry for each finished trial, 1e9 for a failed one; `failures` counts the reasons of those.
+    `ending` says why the task ended, where it was not for want of trials.
     """
 
     def __init__(self, context: TuneContext, weight: float = 1.0) -> None:
@@ -36,6 +38,13 @@ class TaskRecord:
         self.builder_results: list[BuilderResult] = []
         self.runner_futures: list[RunnerFuture] = []
         self.database: Database | None = None
+        self.ending = ""
+
+    @property
+    def rejected(self) -> Counter[str]:
+        """Samples of the search that could not become candidates, by reason."""
+        found: Any = getattr(self.context.search_strategy, "rejected", None)
+        return Counter(found) if isinstance(found, Counter) else Counter()  # pyright: ignore[reportUnknownArgumentType]
 
     @property
     def is_running(self) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 
 from tscript.meta_schedule.builder.builder import Builder, BuilderInput
 from tscript.meta_schedule.component import Component
@@ -12,6 +14,7 @@ from tscript.meta_schedule.cost_model.cost_model import CostModel
 from tscript.meta_schedule.database.database import Database
 from tscript.meta_schedule.measure_callback.measure_callback import MeasureCallback
 from tscript.meta_schedule.profiler import Profiler
+from tscript.meta_schedule.progress import Progress
 from tscript.meta_schedule.runner.runner import Runner, RunnerFuture, RunnerInput, RunnerResult
 from tscript.meta_schedule.task_scheduler.summary import summary
 from tscript.meta_schedule.task_scheduler.task_record import FAILED_MS, TaskRecord
@@ -28,6 +31,8 @@ class TaskScheduler(Component, role="task scheduler"):
         self.database: Database | None = None
         self.cost_model: CostModel | None = None
         self.remaining_tasks_ = 0
+        self.progress = Progress([], 0)
+        self._begun: list[int] = []
 
     @property
     def contexts(self) -> list[TuneContext]:
@@ -62,17 +67,36 @@ class TaskScheduler(Component, role="task scheduler"):
         self.database = database
         self.cost_model = cost_model
         self.remaining_tasks_ = len(self.tasks_)
-        begun: list[int] = []
+        self._begun = []
+        self.progress = Progress(self.tasks_, min(max_trials_global, max_trials_per_task * len(self.tasks_)))
+        interrupted = False
         try:
-            for i in range(len(self.tasks_)):
-                with Profiler.timeit("InitializeTask"):
-                    self._initialize(i, max_trials_per_task, num_trials_per_iter)
-                begun.append(i)
-            self._spend(max_trials_global, max_trials_per_task, builder, runner)
+            self._initialize_all(max_trials_per_task, num_trials_per_iter)
+            with self.progress:
+                self._spend(max_trials_global, max_trials_per_task, builder, runner)
         except KeyboardInterrupt:
+            interrupted = True
             self.logger.warning("Interrupted: what was measured so far is kept")
         finally:
-            self._finish(begun)
+            self._finish(interrupted)
+
+    def _initialize_all(self, max_trials_per_task: int, num_trials_per_iter: int) -> None:
+        """Begin each task. One that cannot begin ends with the reason; if none can, that is raised."""
+        errors: list[Exception] = []
+        for i, task in enumerate(self.tasks_):
+            try:
+                with Profiler.timeit("InitializeTask"):
+                    self._initialize(i, max_trials_per_task, num_trials_per_iter)
+                self._begun.append(i)
+            except Exception as e:
+                errors.append(e)
+                task.ending = f"it could not begin: {e}"
+                self.logger.warning('Task #%d "%s" cannot be tuned: %s', i, task.context.task_name, e)
+        if errors and len(errors) == len(self.tasks_):
+            raise errors[0]
+        for i in range(len(self.tasks_)):
+            if i not in self._begun:
+                self.terminate_task(i)
 
     def _initialize(self, i: int, max_trials_per_task: int, num_trials_per_iter: int) -> None:
         task = self.tasks_[i]
@@ -94,6 +118,8 @@ class TaskScheduler(Component, role="task scheduler"):
             if i == -1:
                 break
             task = self.tasks_[i]
+            if task.is_terminated:  # it could not begin
+                continue
             self.logger.info('TaskScheduler picks Task #%d: "%s"', i, task.context.task_name)
             if task.is_running:
                 self.join_running_task(i)
@@ -102,6 +128,7 @@ class TaskScheduler(Component, role="task scheduler"):
                 continue
             candidates = task.context.generate_measure_candidates()
             if candidates is None:
+                task.ending = str(getattr(task.context.search_strategy, "ending", ""))
                 self.terminate_task(i)
                 continue
             task.measure_candidates = candidates
@@ -110,17 +137,29 @@ class TaskScheduler(Component, role="task scheduler"):
                 self._send_to_builder(task, builder)
             with Profiler.timeit("SendToRunner"):
                 self._send_to_runner(task, runner)
+            if not runner.is_elsewhere:
+                self._await(task)
             if not candidates:
                 self.join_running_task(i)
 
-    def _finish(self, begun: list[int]) -> None:
-        for i in begun:
-            task = self.tasks_[i]
+    def _await(self, task: TaskRecord) -> None:
+        """Wait for a batch: on this machine, building or searching meanwhile would disturb its times."""
+        with Profiler.timeit("JoinRunnerFutures"):
+            for future in task.runner_futures:
+                result = future.result()
+                self.progress.advance(task, None if result.error_msg else result.run_secs)
+
+    def _finish(self, interrupted: bool) -> None:
+        for i, task in enumerate(self.tasks_):
             if task.measure_candidates:
-                self.join_running_task(i)
+                if interrupted:
+                    _drop_unfinished(task)
+                if task.runner_futures:
+                    self.join_running_task(i)
             if not task.is_terminated:
                 self.terminate_task(i)
-            task.context.post_tuning()
+            if i in self._begun:
+                task.context.post_tuning()
 
     def _send_to_builder(self, task: TaskRecord, builder: Builder) -> None:
         self.logger.info("Sending %d sample(s) to builder", len(task.measure_candidates))
@@ -191,6 +230,17 @@ class TaskScheduler(Component, role="task scheduler"):
     def print_tuning_statistics(self) -> None:
         """Log the table of all tasks."""
         self.logger.debug("\n%s", summary(self.tasks_))
+
+
+def _drop_unfinished(task: TaskRecord) -> None:
+    """Keep of a batch what is measured already."""
+    done = [k for k, f in enumerate(task.runner_futures) if f.done()]
+    for k, built in enumerate(task.builder_results):
+        if k not in done and built.artifact_path is not None:
+            shutil.rmtree(Path(built.artifact_path).parent, ignore_errors=True)
+    task.measure_candidates = [task.measure_candidates[k] for k in done]
+    task.builder_results = [task.builder_results[k] for k in done]
+    task.runner_futures = [task.runner_futures[k] for k in done]
 
 
 def _failed_build(error: str | None) -> RunnerFuture:
