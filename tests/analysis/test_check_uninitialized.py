@@ -9,6 +9,7 @@ from tscript import interp
 from tscript.analysis import check
 from tscript.script import from_source
 from tscript.support.errors import InterpError
+from tscript.testing.workloads import small_workloads
 
 HEAD = (
     "@T.prim_func\ndef f(A: T.Buffer((8, 8), 'float32'), B: T.Buffer((8,), 'float32'), I: T.Buffer((8,), 'int32')):\n"
@@ -106,3 +107,49 @@ def test_symbolic_sizes():
     (finding,) = check(from_source(text.format("n - 1")))
     assert finding.is_proven
     assert finding.witness == {"n": 1, "i": 0}
+
+
+ROW_SUMS = """
+@T.prim_func
+def f(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
+    for i, k in T.grid(4, 8):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+{init}            B[vi] = B[vi] + A[vi, vk]
+"""
+INIT = "            with T.init():\n                B[vi] = 0.0\n"
+
+
+def test_an_output_that_is_added_to_without_an_init_is_found_when_it_is_said_to_be_one():
+    report = check(from_source(ROW_SUMS.format(init="")))
+    # It may be meant to be updated in place, so this is a note.
+    assert list(report) == []
+    assert "B in f is read before it is written" in report.notes[0]
+    assert "note: B in f" in str(report)
+    (finding,) = check(from_source(ROW_SUMS.format(init="")), outputs=("B",)).proven
+    assert finding.message == "B[0] is read before anything has written it"
+    assert finding.witness == {"i": 0, "k": 0}
+    assert "T.init()" in finding.hint
+
+
+def test_outputs_that_are_written_first_are_right():
+    report = check(from_source(ROW_SUMS.format(init=INIT)), outputs=("B",))
+    assert list(report) == [] and report.notes == ()
+    for workload in small_workloads():
+        names = [b.name for b in workload.func.buffer_map.values()][-workload.outputs :]
+        report = check(workload.func, outputs=names)
+        assert list(report) == [] and report.notes == (), workload.name
+
+
+def test_only_what_is_looked_for_is_told_and_names_must_exist():
+    func = from_source(ROW_SUMS.format(init=""))
+    assert check(func, kinds=("race",)).notes == ()
+    assert not check(func, kinds=("race",), outputs=("B",))
+    with pytest.raises(ValueError, match="no parameter 'C' to be an output; the arrays are A, B"):
+        check(func, outputs=("C",))
+
+
+def test_numbers_beyond_64_bits_are_no_obstacle():
+    index = "T.cast(T.uint64(18446744073709551615) % T.cast(I[0] + 8, 'uint64'), 'int32')"
+    report = check(kernel(f"t[{index}] = 0.0" + COPY))
+    assert [f.kind for f in report.possible] == ["out-of-bounds", "uninitialized"] and not report.proven

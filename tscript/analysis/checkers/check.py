@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tscript.analysis.checkers.out_of_bounds import find_out_of_bounds
@@ -11,7 +11,8 @@ from tscript.analysis.checkers.races import find_races
 from tscript.analysis.checkers.report import Finding, Report
 from tscript.analysis.checkers.sites import Survey
 from tscript.analysis.checkers.survey import survey
-from tscript.analysis.checkers.uninitialized import find_uninitialized
+from tscript.analysis.checkers.uninitialized import find_in_parameter, find_uninitialized, updated_parameters
+from tscript.ir.buffer import Buffer
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.support.wording import kind_of
 
@@ -25,18 +26,19 @@ _CHECKS: dict[str, Check] = {
 }
 
 
-def check(program: PrimFunc | IRModule, *, kinds: tuple[str, ...] | None = None) -> Report:
+def check(program: PrimFunc | IRModule, *, kinds: tuple[str, ...] | None = None, outputs: Sequence[str] = ()) -> Report:
     """What is wrong with a program, or may be: accesses out of bounds, reads of unwritten memory, races.
 
     `program` is a function or a module (`sch.mod`, a class under `@I.ir_module`), with blocks or as plain loops,
     scheduled or not. `kinds` picks checks out of "out-of-bounds", "uninitialized" and "race"; all of them without it.
-    Arrays that callers pass count as written. Sizes in shapes of parameters may be any positive number; what the
-    program asserts or assumes is taken to hold. Nothing is run. Raises TypeError for anything else, ValueError for
-    another kind.
+    Arrays that callers pass count as written, but for those named in `outputs`, which hold nothing yet. Sizes in shapes
+    of parameters may be any positive number; what the program asserts or assumes is taken to hold. Nothing is run.
+    Raises TypeError for anything else, ValueError for another kind, and for outputs that are no parameters.
 
     A finding is "proven" when there are sizes and an iteration for which it happens (its `witness`), "possible" when
     it could not be shown not to happen, as where a subscript is read from memory. What cannot be seen at all, such as
-    the use of a pointer by an external function, is said in the `notes` of the report.
+    the use of a pointer by an external function, is said in the `notes` of the report; as is which parameters are read
+    before they are written, which is right for what is updated in place, and a forgotten T.init() for a mere output.
 
     >>> from tscript.script import tir as T
     >>> @T.prim_func
@@ -56,6 +58,7 @@ def check(program: PrimFunc | IRModule, *, kinds: tuple[str, ...] | None = None)
             raise ValueError(f"there is no check {kind!r}; choose from {', '.join(map(repr, _CHECKS))}")
     findings: list[Finding] = []
     notes: list[str] = []
+    _require_parameters(functions_of(program), outputs)
     for func in functions_of(program):
         found = survey(func)
         proofs = Proofs(func)
@@ -63,7 +66,27 @@ def check(program: PrimFunc | IRModule, *, kinds: tuple[str, ...] | None = None)
             if kinds is None or kind in kinds:
                 findings += find(func, found, proofs)
         notes += _notes(func, found)
+        for buffer in updated_parameters(func, found) if kinds is None or "uninitialized" in kinds else ():
+            early = find_in_parameter(func, found, proofs, buffer)
+            if buffer.name in outputs:
+                findings += early
+            elif early:
+                notes.append(_update_note(func, buffer))
     return Report(findings, notes)
+
+
+def _require_parameters(functions: Sequence[PrimFunc], names: Sequence[str]) -> None:
+    known = {b.name: None for f in functions for b in f.buffer_map.values()}
+    for name in names:
+        if name not in known:
+            raise ValueError(f"there is no parameter {name!r} to be an output; the arrays are {', '.join(known)}")
+
+
+def _update_note(func: PrimFunc, buffer: Buffer) -> str:
+    return (
+        f"{buffer.name} in {func.__name__} is read before it is written, so it is taken to be updated in place; "
+        f'if it is an output only, check(..., outputs=("{buffer.name}",)) says where'
+    )
 
 
 def _notes(func: PrimFunc, found: Survey) -> list[str]:

@@ -36,6 +36,8 @@ def evaluate(e: PrimExpr, values: Mapping[Var, Numbers], known: dict[PrimExpr, N
         if n in known:
             continue
         if isinstance(n, IntImm):
+            if abs(n.value) >= _HUGE:
+                raise UnknownValue(str(n))
             known[n] = np.asarray(n.value, np.int64)
         elif isinstance(n, Var):
             if n not in values:

@@ -51,7 +51,7 @@ class Finding:
 
 
 class Report(Sequence[Finding]):
-    """All findings, proven ones first, and `notes` about what could not be looked into."""
+    """All findings, proven ones first, and `notes` about what could not be looked into or depends on what is meant."""
 
     def __init__(self, findings: Sequence[Finding], notes: Sequence[str] = ()) -> None:
         self._findings = sorted(findings, key=lambda f: not f.is_proven)
@@ -92,7 +92,7 @@ class Report(Sequence[Finding]):
 
     def __str__(self) -> str:
         parts = [str(f) for f in self._findings]
-        parts += [f"not checked: {n}" for n in self.notes]
+        parts += [f"note: {n}" for n in self.notes]
         parts.append(f"{len(self.proven)} proven, {len(self.possible)} possible")
         return "\n\n".join(parts)
 

@@ -45,17 +45,33 @@ _SHARED: Final = ("shared", "global", "warp")
 
 def find_uninitialized(func: PrimFunc, found: Survey, proofs: Proofs) -> list[Finding]:
     """Reads of memory allocated in `func` that nothing has written, or may not have."""
-    findings: list[Finding] = []
-    for data, storage in found.stores.items():
-        if data in found.escaped:
-            continue
-        sites = [s for s in found.sites if s.memory.data is data and s.role in (READ, WRITE) and not s.axis]
-        writes = [s for s in sites if s.role == WRITE]
-        private = is_private(storage.buffer)
-        open_reads = [s for s in sites if s.role == READ and not any(_covers(w, s, proofs, private) for w in writes)]
-        if open_reads:
-            findings += _followed(func, storage, open_reads, writes)
-    return findings
+    return [f for storage in found.stores.values() for f in _unwritten_in(func, found, proofs, storage)]
+
+
+def find_in_parameter(func: PrimFunc, found: Survey, proofs: Proofs, buffer: Buffer) -> list[Finding]:
+    """Reads of a parameter that is written as well, where nothing in `func` has written it before."""
+    return _unwritten_in(func, found, proofs, Storage(None, buffer.data, buffer))
+
+
+def updated_parameters(func: PrimFunc, found: Survey) -> list[Buffer]:
+    """The parameters that are both read and written."""
+    roles: dict[Var, set[str]] = {}
+    for site in found.sites:
+        if not site.axis:
+            roles.setdefault(site.memory.data, set()).add(site.role)
+    buffers = [func.buffer_map[p] for p in func.params if p in func.buffer_map]
+    return [b for b in buffers if {READ, WRITE} <= roles.get(b.data, set())]
+
+
+def _unwritten_in(func: PrimFunc, found: Survey, proofs: Proofs, storage: Storage) -> list[Finding]:
+    data = storage.data
+    if data in found.escaped:
+        return []
+    sites = [s for s in found.sites if s.memory.data is data and s.role in (READ, WRITE) and not s.axis]
+    writes = [s for s in sites if s.role == WRITE]
+    private = is_private(storage.buffer)
+    open_reads = [s for s in sites if s.role == READ and not any(_covers(w, s, proofs, private) for w in writes)]
+    return _followed(func, storage, open_reads, writes) if open_reads else []
 
 
 def is_private(buffer: Buffer) -> bool:

@@ -207,11 +207,13 @@ def _uses(stmt: Block) -> list[_Use]:
             refuse(f"{{0}} declares to access more than one element of `{r.buffer.name}`", stmt)
         note(r.buffer, [d.min for d in r.region])
     written = {w.buffer: None for w in stmt.writes}
-    # What is hidden from the signature is accessed all the same.
-    for b in stored:
-        if b not in written:
-            refuse(f"{{0}} stores to `{b.name}`, which its signature hides", stmt)
-    order = dict.fromkeys([*(r.buffer for r in stmt.reads), *found])
+    # What is hidden from the signature is accessed all the same, and copies of it would be hidden too: whatever moves
+    # or replaces these later would miss the block.
+    declared = {r.buffer: None for r in (*stmt.reads, *stmt.writes)}
+    for b in found:
+        if b not in (written if b in stored else declared):
+            refuse(f"{{0}} {'stores to' if b in stored else 'reads'} `{b.name}`, which its signature hides", stmt)
+    order = dict.fromkeys(r.buffer for r in stmt.reads)
     order = dict.fromkeys([*(b for b in order if b not in written), *written])
     return [_Use(b, found[b], b in written) for b in order]
 
