@@ -28,8 +28,8 @@ def schedule(program: PrimFunc | IRModule, target: str | Mapping[str, Any] | Tar
     """A schedule for each function of a program: that of the operator it is recognised as, else the default one.
 
     The schedule is one of primitives only, so its trace (`schedule(...).trace`) shows how it is made, and replays on
-    the program; go on from it, or copy what you need. `target` is in any form that `tscript.build` takes; without it the
-    innermost `with target:` counts, else this machine's CPU. A function with an attribute `target` is scheduled for
+    the program; go on from it, or copy what you need. `target` is in any form that `tscript.build` takes; without it
+    the innermost `with target:` counts, else this machine's CPU. A function with an attribute `target` is scheduled for
     that one. Functions without a root block are left as they are.
 
     Raises ValueError for a target that is no CPU, TypeError for what is no program.

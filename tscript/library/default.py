@@ -31,12 +31,12 @@ def schedule_default(sch: Schedule, target: Target) -> None:
     ['parallel', 'vectorized']
     """
     for block in leaves(sch):
-        _inline(sch, block)
+        inline(sch, block)
     for block in leaves(sch):
-        _spread(sch, block, target)
+        spread(sch, block, target)
 
 
-def _inline(sch: Schedule, block: BlockRV) -> None:
+def inline(sch: Schedule, block: BlockRV) -> None:
     """Compute a block where it is read, if that is once, and it is no reduction."""
     if len(sch.get_consumers(block)) != 1 or any(v.iter_type for v in stmt_of(sch, block).iter_vars):
         return
@@ -46,7 +46,7 @@ def _inline(sch: Schedule, block: BlockRV) -> None:
         return  # it is an output, or not elementwise
 
 
-def _spread(sch: Schedule, block: BlockRV, target: Target) -> None:
+def spread(sch: Schedule, block: BlockRV, target: Target) -> None:
     loops = sch.get_loops(block)
     own = _own(sch, loops)
     if not own:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from tscript.library.elementwise import ELEMENTWISE
+from tscript.library.matmul import PRODUCT
 from tscript.library.operator import Operator
 from tscript.library.reductions import REDUCTION
 from tscript.library.rows import LAYER_NORM, RMS_NORM, ROWS, SOFTMAX
 
-OPERATORS: Final[tuple[Operator, ...]] = (SOFTMAX, LAYER_NORM, RMS_NORM, ROWS, ELEMENTWISE, REDUCTION)
+OPERATORS: Final[tuple[Operator, ...]] = (PRODUCT, SOFTMAX, LAYER_NORM, RMS_NORM, ROWS, ELEMENTWISE, REDUCTION)
 """The first that recognises a function schedules it: the more special ones stand first."""
 
 __all__ = ["OPERATORS"]
