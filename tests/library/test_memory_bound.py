@@ -80,6 +80,7 @@ CASES = [
     ("reduction", workloads.matvec(2, 2 * PIECE + 13)),
     ("reduction", total(8)),
     ("reduction", total(1_000_003)),
+    ("reduction", total(3 * PIECE + 1)),
     ("reduction", total(300, 1000)),
     ("reduction", total(2, 9)),
     ("reduction", total(3, 100_000, dtype="int32")),

@@ -67,7 +67,7 @@ def schedule_reduction(sch: Schedule, nest: Nest, target: Target) -> None:
         # The pieces become rows; what combines them is little work, and runs at the end.
         first = sch.get_loops(block)[rank]
         if nest.kinds.count("R") == 1:
-            first, _ = sch.split(first, [None, PIECE])
+            first, _ = sch.split(first, [None, _piece(length, lanes)])
         block = sch.rfactor(first, -1)
         rank += 1
     partials = partial_results(sch, block, lanes, min(register, lanes))
@@ -77,6 +77,14 @@ def schedule_reduction(sch: Schedule, nest: Nest, target: Target) -> None:
             sch.parallel(row)
     for partial in partials:
         vectorize_partial(sch, partial, min(rank, 1))
+
+
+def _piece(length: int, lanes: int) -> int:
+    """The length of a piece; the last one has something for every lane."""
+    piece = PIECE
+    while 0 < length % piece < lanes:
+        piece += lanes
+    return piece
 
 
 REDUCTION = Operator("reduction", find_reduction, schedule_reduction)
