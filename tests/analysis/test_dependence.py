@@ -11,7 +11,7 @@ import pytest
 
 import tscript
 from tscript import interp
-from tscript.analysis import loop_conflict, parallel_loops
+from tscript.analysis import loop_conflict, order_conflict, parallel_loops
 from tscript.arith import simplify
 from tscript.ir import construct as make
 from tscript.ir.expr import BufferLoad, IntImm, PrimExpr
@@ -301,3 +301,49 @@ def test_conditions_and_names_around_are_part_of_the_example() -> None:
     other = loop_conflict(never, next(loop for loop in loops_of(never) if loop.loop_var.name == "j"))
     assert other is not None
     assert not other.is_certain
+
+
+def test_order_of_loops() -> None:
+    @T.prim_func
+    def cube(A: T.Buffer((9, 9), "int32"), B: T.Buffer((9, 9), "int32")):
+        for i, j, k in T.grid(8, 8, 2):
+            A[i + 1, j] = A[i, j + k] + 1
+        for i in range(8):
+            for j in range(i + 1):
+                B[i, j] = B[i, j] * 2
+        for i in range(8):
+            for j in range(4):
+                B[i, j] = 0
+            for j in range(4):
+                B[i, j] = 1
+
+    first, triangle, two = cube.body.seq
+    i, j, k = first, first.body, first.body.body
+    assert order_conflict(cube, []) is order_conflict(cube, [i, j, k]) is order_conflict(cube, [j]) is None
+    assert order_conflict(cube, [i, k, j]) is None
+    found = order_conflict(cube, [j, i])
+    assert found is not None
+    assert str(found).endswith("iteration (i=0, j=1, k=0) writes A[1, 1], iteration (i=1, j=0, k=1) reads it")
+    assert str(order_conflict(cube, [k, j, i])).endswith(
+        "iteration (i=0, j=0, k=1) writes A[1, 0], iteration (i=1, j=0, k=0) reads it"
+    )
+    with pytest.raises(ValueError, match="`j` depends on one that would be inside of it"):
+        order_conflict(cube, [triangle.body, triangle])
+    for other in ([two.body.seq[0], two], [i, i], [i, triangle]):
+        with pytest.raises(ValueError, match="are no tight nest"):
+            order_conflict(cube, other)
+    with pytest.raises(ValueError, match="not part of the program"):
+        order_conflict(triangle, [i, j])
+
+
+def test_order_with_pointers_and_memory() -> None:
+    @T.prim_func
+    def opaque(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8,), "int32"), At: T.Buffer((8, 8), "int32")):
+        for i, j in T.grid(8, 8):
+            T.evaluate(T.call_extern("int32", "touch", A.data, i, j))
+        for i, j in T.grid(8, 8):
+            B[At[i, j]] = i
+
+    pointer, scatter = opaque.body.seq
+    assert "used directly" in str(order_conflict(opaque, [pointer.body, pointer]))
+    assert "may be the same elements" in str(order_conflict(opaque, [scatter.body, scatter]))

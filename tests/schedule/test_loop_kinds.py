@@ -440,3 +440,17 @@ def test_a_virtual_thread_without_an_axis_is_taken_with_a_warning_at_the_call() 
         sch.bind(loop, "vthread")
     assert caught[0].filename == __file__
     assert 'thread="vthread")' in sch.mod.script()
+
+
+def test_what_is_done_through_pointers_is_not_known() -> None:
+    @T.prim_func
+    def opaque(A: T.Buffer((8, 8), "int32")):
+        for i, j in T.grid(8, 8):
+            with T.block("touch"):
+                T.reads()
+                T.writes()
+                T.evaluate(T.call_extern("int32", "touch", A.data, i, j))
+
+    message = r"may be the same elements in different iterations"
+    for steps in (on("touch", 0, "parallel"), lambda s: s.reorder(*reversed(s.get_loops("touch")))):
+        rejects(opaque, steps, message)

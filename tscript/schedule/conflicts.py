@@ -14,15 +14,12 @@ from tscript.analysis.dependence import (
     Access,
     Conflict,
     Witness,
-    find_exchange,
+    exchange,
     find_witness,
     footprint,
-    inner_accesses,
-    is_known,
     keeps_apart,
-    keeps_order,
     memory_through,
-    never_exchanged,
+    through_pointer,
 )
 from tscript.ir.buffer import Buffer
 from tscript.ir.construct import is_const_int
@@ -57,6 +54,12 @@ def touched_by(state: ScheduleState, loop: StmtSRef) -> Touched:
     for k, access in enumerate(touched.found):
         if access.buffer not in touched.own:
             found.setdefault(memory(access.buffer), []).append((k, access))
+    own = {b.data: None for b in touched.own} | touched.fresh
+    for pointer in touched.escaped:
+        if pointer not in own:
+            # What is done through it is not known: it stands for all of the memory.
+            access = through_pointer(pointer, touched.found)
+            found.setdefault(memory(access.buffer), []).append((len(touched.found), access))
     return {b: accesses for b, accesses in found.items() if any(a.is_write for _, a in accesses)}
 
 
@@ -113,39 +116,16 @@ def find_exchange_conflict(
                 moved = next(((a, b) for a, b in pairwise(carriers) if places[a] > places[b]), None)
                 if moved is None:
                     continue
-                found = _exchange(state, chain[0], w, x, carriers, sorted(carriers, key=places.__getitem__), near)
+                turned = sorted(carriers, key=places.__getitem__)
+                old, new = ([r.loop.loop_var for r in loops] for loops in (carriers, turned))
+                free = [r.loop.loop_var for r in near if r not in carriers]
+                found = exchange(w, x, old, new, outside_of(state, chain[0]), free)
                 if isinstance(found, Conflict):
                     return *moved, found
                 if found is not None:
                     witness, first, second = found
                     by_var = {r.loop.loop_var: r for r in carriers}
                     return by_var[first], by_var[second], Conflict(w, x, witness)
-    return None
-
-
-def _exchange(
-    state: ScheduleState,
-    top: StmtSRef,
-    w: Access,
-    x: Access,
-    chain: Sequence[StmtSRef],
-    order: Sequence[StmtSRef],
-    near: Sequence[StmtSRef],
-) -> tuple[Witness, Var, Var] | Conflict | None:
-    """An example of two iterations that change places; a conflict without one where none is known; None for a proof."""
-    old, new = ([r.loop.loop_var for r in loops] for loops in (chain, order))
-    if keeps_order(w, x, old, new):
-        return None
-    outside = outside_of(state, top)
-    found = find_exchange(w, x, old, new, outside, [r.loop.loop_var for r in near if r not in chain])
-    if found is not None:
-        return found
-    # A block may declare more than it touches.
-    first, second = (inner_accesses(a) if is_known(a) else [a] for a in (w, x))
-    for a in first:
-        for b in second:
-            if not (keeps_order(a, b, old, new) or never_exchanged(a, b, old, new, outside)):
-                return Conflict(w, x, None)
     return None
 
 

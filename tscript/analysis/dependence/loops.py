@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
 
-from tscript.analysis.dependence.accesses import Access, footprint
+from tscript.analysis.dependence.accesses import Access, inner_accesses, is_known
 from tscript.analysis.dependence.apart import keeps_apart
 from tscript.analysis.dependence.conflict import Conflict
-from tscript.analysis.dependence.witness import find_witness
-from tscript.analysis.ranges import loop_range
+from tscript.analysis.dependence.order import keeps_order
+from tscript.analysis.dependence.setting import MemoryOf, path_to, setting_of
+from tscript.analysis.dependence.witness import Witness, find_exchange, find_witness, never_exchanged
 from tscript.ir.base import Node
-from tscript.ir.buffer import Buffer, decl_buffer
-from tscript.ir.construct import is_const_int, not_
-from tscript.ir.expr import IntImm, PrimExpr, Range, Var
+from tscript.ir.expr import Range, Var
 from tscript.ir.function import PrimFunc
-from tscript.ir.functor import children, substitute
-from tscript.ir.stmt import Block, BlockRealize, For, IfThenElse, LetStmt, Stmt, While
-from tscript.support.wording import kind_of
-
-MemoryOf = Callable[[Buffer], Var]
-"""The pointer of the memory behind a buffer, through all views."""
+from tscript.ir.functor import children
+from tscript.ir.occurrences import mentions
+from tscript.ir.stmt import For, Stmt
 
 
 def loop_conflict(program: PrimFunc | Stmt, loop: For) -> Conflict | None:
@@ -45,87 +39,70 @@ def loop_conflict(program: PrimFunc | Stmt, loop: For) -> Conflict | None:
     >>> print(loop_conflict(row_sums, i.body).witness.explain("Y", writes=False))
     iteration (i=0, j=0) writes Y[0], iteration (i=0, j=1) reads it
     """
-    if not isinstance(program, (PrimFunc, Stmt)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"a function or a statement has loops, not {kind_of(program)}")
-    path = _path_to(program.body if isinstance(program, PrimFunc) else program, loop)
-    if path is None:
-        raise ValueError(f"the loop over `{loop.loop_var.name}` is not part of the program")
-    place = _Place.of([*path, loop])
-    found = footprint(loop)
-    own = {b.data: None for b in found.own} | found.fresh
-    memory = memory_through(place.sources | found.views)
-    accesses = [place.put(a) for a in found.found if a.buffer.data not in own]
-    conflict = first_conflict(loop.loop_var, accesses, memory, place.around)
+    setting = setting_of(program, loop)
+    conflict = first_conflict(loop.loop_var, setting.accesses, setting.memory, setting.around)
     if conflict is None or not conflict.is_certain:
-        for pointer in found.escaped:
-            if _behind(pointer, found.views) not in own:
-                return _through_pointer(pointer, accesses)
+        return setting.unknown or conflict
     return conflict
 
 
-@dataclass
-class _Place:
-    """What is around a loop: loops and axes, what pointers of views point into, names of values, conditions.
+def order_conflict(program: PrimFunc | Stmt, loops: Sequence[For]) -> Conflict | None:
+    """What keeps `loops` of one nest in `program` from running in the given order, the outermost first; None if it is
+    proven that nothing does.
 
-    Of blocks that have axes only the innermost counts: its axes take all of their values.
+    They must nest tightly, each being all that the next one outside of it holds; loops between them that are not given
+    stay. Two accesses conflict where both touch an element, one writes it, and they would come in another order. As for
+    `loop_conflict`, there is a `witness`, unless it could only not be proven that nothing conflicts. Raises ValueError
+    for loops that are no such nest in `program`, TypeError for something else than a function or statement.
+
+    >>> from tscript.script import tir as T
+    >>> @T.prim_func
+    ... def waves(A: T.Buffer((9, 9), "int32"), B: T.Buffer((9, 9), "int32")):
+    ...     for i, j in T.grid(8, 8):
+    ...         A[i + 1, j + 1] = A[i, j + 1] + A[i + 1, j]
+    ...     for i, j in T.grid(8, 8):
+    ...         B[i + 1, j] = B[i, j + 1]
+    >>> first, second = waves.body.seq
+    >>> order_conflict(waves, [first.body, first]) is None
+    True
+    >>> print(order_conflict(waves, [second.body, second]).witness.explain("B", writes=False))
+    iteration (i=0, j=1) writes B[1, 1], iteration (i=1, j=0) reads it
     """
-
-    around: dict[Var, Range] = field(default_factory=dict[Var, Range])
-    sources: dict[Var, Var] = field(default_factory=dict[Var, Var])
-    lets: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
-    conditions: tuple[PrimExpr, ...] = ()
-    in_doubt: bool = False
-
-    @staticmethod
-    def of(path: list[Node]) -> _Place:
-        """What the nodes of `path`, which ends with the loop, put around it."""
-        place = _Place()
-        for n, below in pairwise(path):
-            place._enter(n, below)
-        return place
-
-    def _enter(self, n: Node, below: Node) -> None:
-        if isinstance(n, For):
-            self.around[n.loop_var] = self._range(loop_range(n))
-        elif isinstance(n, Block):
-            if n.iter_vars:
-                self.around = {a.var: a.dom for a in n.iter_vars if a.dom is not None}
-                self.conditions, self.lets = (), {}
-            self.sources.update({m.buffer.data: m.source.buffer.data for m in n.match_buffers})
-            self.in_doubt |= below is n.init
-        elif isinstance(n, BlockRealize):
-            self.in_doubt |= not is_const_int(n.predicate, 1)
-        elif isinstance(n, LetStmt):
-            self.lets[n.var] = substitute(n.value, self.lets)
-        elif isinstance(n, IfThenElse):
-            condition = substitute(n.condition, self.lets)
-            self.conditions += (condition if below is n.then_case else not_(condition),)
-        elif isinstance(n, While):
-            self.in_doubt = True
-
-    def put(self, access: Access) -> Access:
-        """The access with what is known from around."""
-        if not (self.lets or self.conditions or self.in_doubt):
-            return access
-        return replace(
-            access,
-            region=tuple(map(self._range, access.region)),
-            domain={v: self._range(r) for v, r in access.domain.items()},
-            conditions=(*self.conditions, *(substitute(c, self.lets) for c in access.conditions)),
-            in_doubt=access.in_doubt or self.in_doubt,
-        )
-
-    def _range(self, r: Range) -> Range:
-        return Range.from_min_extent(substitute(r.min, self.lets), substitute(r.extent, self.lets))
+    if not loops:
+        return None
+    chain = _nest(program, loops)
+    given = iter(loops)
+    order = [next(given) if any(f is g for g in loops) else f for f in chain]
+    if all(a is b for a, b in zip(chain, order, strict=True)):
+        return None
+    for k, f in enumerate(order):
+        if mentions(f.min, inside := {g.loop_var: None for g in order[k:]}) or mentions(f.extent, inside):
+            raise ValueError(
+                f"the range of the loop over `{f.loop_var.name}` depends on one that would be inside of it"
+            )
+    setting = setting_of(program, chain[0])
+    old, new = [f.loop_var for f in chain], [f.loop_var for f in order]
+    maybe: Conflict | None = None
+    for w, x in _pairs(setting.accesses, setting.memory):
+        found = exchange(w, x, old, new, setting.around)
+        if isinstance(found, Conflict):
+            maybe = maybe or found
+        elif found is not None:
+            return Conflict(w, x, found[0])
+    return setting.unknown or maybe
 
 
-def _through_pointer(pointer: Var, accesses: list[Access]) -> Conflict:
-    buffer = next((a.buffer for a in accesses if a.buffer.data is pointer), None) or decl_buffer(
-        (1,), "uint8", pointer.name, data=pointer
-    )
-    region = tuple(Range.from_min_extent(IntImm(d.dtype, 0), d) for d in buffer.shape)
-    access = Access(None, buffer, region, True, {}, in_doubt=True)
-    return Conflict(access, access, None, pointer.name)
+def _nest(program: PrimFunc | Stmt, loops: Sequence[For]) -> list[For]:
+    """The loops from the outermost to the innermost of `loops`; ValueError unless they nest tightly."""
+    paths = [path_to(program, f) for f in loops]
+    deepest = max(range(len(loops)), key=lambda k: len(paths[k]))
+    line = [*paths[deepest], loops[deepest]]
+    first = min((k for k, n in enumerate(line) if any(n is f for f in loops)), default=0)
+    chain = [n for n in line[first:] if isinstance(n, For)]
+    missing = next((f for f in loops if not any(f is n for n in chain)), None)
+    if missing is not None or len(dict.fromkeys(loops)) < len(loops) or len(chain) < len(line) - first:
+        raise ValueError(f"loops over {', '.join(f'`{f.loop_var.name}`' for f in loops)} are no tight nest")
+    return chain
 
 
 def parallel_loops(func: PrimFunc) -> list[For]:
@@ -155,43 +132,43 @@ def first_conflict(var: Var, accesses: list[Access], memory: MemoryOf, around: M
     """Two of `accesses` that different iterations of the loop over `var` may make to one element: one with a witness
     if there is such. None where all are kept apart.
     """
-    by_memory: dict[Var, list[Access]] = {}
-    for a in accesses:
-        by_memory.setdefault(memory(a.buffer), []).append(a)
     maybe: Conflict | None = None
-    for group in by_memory.values():
-        for k, w in enumerate(group):
-            for j, x in enumerate(group):
-                if not w.is_write or (x.is_write and j < k) or keeps_apart(var, w, x):
-                    continue
-                found = Conflict(w, x, find_witness(var, w, x, around))
-                if found.is_certain:
-                    return found
-                maybe = maybe or found
+    for w, x in _pairs(accesses, memory):
+        if not keeps_apart(var, w, x):
+            found = Conflict(w, x, find_witness(var, w, x, around))
+            if found.is_certain:
+                return found
+            maybe = maybe or found
     return maybe
 
 
-def memory_through(sources: Mapping[Var, Var]) -> MemoryOf:
-    """Finds the memory of buffers, given what pointers of views point into."""
-
-    def find(buffer: Buffer) -> Var:
-        return _behind(buffer.data, sources)
-
-    return find
-
-
-def _behind(pointer: Var, sources: Mapping[Var, Var]) -> Var:
-    while pointer in sources:
-        pointer = sources[pointer]
-    return pointer
-
-
-def _path_to(body: Stmt, loop: For) -> list[Node] | None:
-    """What is around `loop`, the outermost first; None if it is not in `body`."""
-    stack: list[tuple[Node, tuple[Node, ...]]] = [(body, ())]
-    while stack:
-        node, path = stack.pop()
-        if node is loop:
-            return list(path)
-        stack.extend((c, (*path, node)) for c in children(node) if isinstance(c, Stmt))
+def exchange(
+    w: Access, x: Access, old: Sequence[Var], new: Sequence[Var], around: Mapping[Var, Range], same: Sequence[Var] = ()
+) -> tuple[Witness, Var, Var] | Conflict | None:
+    """Two iterations in which `w` and `x` touch the same element that change places, as `find_exchange` finds them;
+    a conflict without an example where none is known, None for a proof that there are none.
+    """
+    if keeps_order(w, x, old, new):
+        return None
+    found = find_exchange(w, x, old, new, around, same)
+    if found is not None:
+        return found
+    # A block may declare more than it touches.
+    first, second = (inner_accesses(a) if is_known(a) else [a] for a in (w, x))
+    for a in first:
+        for b in second:
+            if not (keeps_order(a, b, old, new) or never_exchanged(a, b, old, new, around)):
+                return Conflict(w, x, None)
     return None
+
+
+def _pairs(accesses: Sequence[Access], memory: MemoryOf) -> Iterator[tuple[Access, Access]]:
+    """A write first, and another access to the same memory, each pair once."""
+    by_memory: dict[Var, list[Access]] = {}
+    for a in accesses:
+        by_memory.setdefault(memory(a.buffer), []).append(a)
+    for group in by_memory.values():
+        for k, w in enumerate(group):
+            for j, x in enumerate(group):
+                if w.is_write and not (x.is_write and j < k):
+                    yield w, x

@@ -111,7 +111,7 @@ def never_overtaken(w: Access, x: Access, loops: Sequence[Var], around: Mapping[
 
 def _all_runs(w: Access, x: Access, loops: Sequence[Var], around: Mapping[Var, Range]) -> tuple[Runs, Runs] | None:
     """All iterations of both, whether they are sure to take place or not; None where they are too many."""
-    if w.buffer is not x.buffer:
+    if w.buffer is not x.buffer or not all(v in a.domain for v in loops for a in (w, x)):
         return None
     try:
         if sizes_for((w, x), around):
