@@ -143,6 +143,21 @@ def test_what_was_left_out_is_in_the_trace_and_replays() -> None:
         other.enable_checks(True)
 
 
+@pytest.mark.parametrize("check", [None, "none"])
+def test_a_trace_made_without_checks_says_so_once_when_it_is_done_again(check: str | None) -> None:
+    sch = Schedule(opaque_sum, enable_check=False, check=check)
+    sch.reorder(*reversed(sch.get_loops("Y")))
+    for options in ({"enable_check": False, "check": check}, {}):
+        for by_json in (False, True):
+            again = Schedule(opaque_sum, **options)
+            if by_json:
+                Trace.apply_json_to_schedule(json.loads(json.dumps(sch.trace.as_json())), again)
+            else:
+                sch.trace.apply_to_schedule(again, remove_postproc=False)
+            assert str(again.trace) == str(sch.trace)
+            assert not again.enable_check and len(again.unverified) == 1
+
+
 def test_turning_checks_on_and_off_is_refused_where_it_means_nothing() -> None:
     rejects(running, lambda s: s.enable_checks(True), "the checks are on already")
     rejects(running, lambda s: s.enable_checks(False), "for a reason only")

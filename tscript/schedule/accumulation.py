@@ -236,7 +236,8 @@ def _matched(
             refuse(
                 f"the update of {{0}} is no known reduction: `{shown}`",
                 block,
-                hint=f"known for {types} are: {names}; others are made known by te.register_reducer",
+                hint=f"known for {types} are: {names}; others are made known by "
+                "te.register_reducer, in every process that schedules the program",
             )
         matches.append(found)
     return tuple((k,) for k in range(len(elements))), tuple(matches)
