@@ -19,7 +19,7 @@ from tscript.interp.instructions import require_written, set_written
 from tscript.interp.memory import Pointer
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import Call, IntImm, PointerType, PrimExpr, PrimType, StringImm, Var
-from tscript.support.errors import InterpError
+from tscript.support.errors import InterpError, UnknownMeaning
 
 Array = np.ndarray[Any, Any]
 WARP = 32
@@ -32,6 +32,11 @@ def _registers(g: Gen, data: PrimExpr, offset: PrimExpr) -> tuple[str, DataType]
     kind = data.type_annotation if isinstance(data, Var) else None
     if not isinstance(kind, PointerType) or not isinstance(kind.element_type, PrimType):
         raise InterpError("the part of a thread is given by the pointer of its buffer, as in A.data")
+    if kind.storage_scope.startswith("m16n8k8."):
+        raise UnknownMeaning(
+            f"a buffer in {kind.storage_scope!r} is written as a matrix, and lies in registers only once code for CUDA "
+            "is made; instructions on those registers cannot be run here. Run the program from before `tensorize`"
+        )
     dtype = kind.element_type.dtype
     return f"{pointer_of(g, data)}.moved({g.hold(expr(g, offset)).code}, {g.constant('_type', dtype)})", dtype
 

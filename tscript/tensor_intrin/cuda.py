@@ -5,5 +5,6 @@
 from __future__ import annotations
 
 from tscript.tensor_intrin.dot_product import *
+from tscript.tensor_intrin.m16n8k8 import *
 from tscript.tensor_intrin.mma import *
 from tscript.tensor_intrin.wmma import *
