@@ -238,3 +238,27 @@ def test_a_reduction_does_not_follow_a_producer_that_makes_its_last_part_first()
         at=["C", "j"],
     )
     check_schedule(backwards, lambda s: s.reverse_compute_at("C", s.get_loops("B")[0]))
+
+
+def test_loops_of_one_iteration_do_not_hide_that_a_block_writes_all_that_is_read():
+    @T.prim_func
+    def two_steps(A: T.Buffer((30, 40), "float32"), C: T.Buffer((30, 40), "float32")):
+        B = T.alloc_buffer((30, 40))
+        for i, j in T.grid(30, 40):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + T.float32(1)
+        for i, j in T.grid(30, 40):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] * T.float32(2)
+
+    def steps(s):
+        i, j = s.get_loops("B")
+        i_0, i_1 = s.split(i, [None, 9])
+        j_0, j_1, j_2 = s.split(j, [None, 3, 16])
+        s.reorder(i_0, j_0, i_1, j_1, j_2)
+        s.reverse_compute_at("C", j_0)
+
+    sch = check_schedule(two_steps, steps)
+    assert len(sch.get_loops("C")) > 2

@@ -90,9 +90,10 @@ def _tiles(sch: Schedule, block: BlockRV, c: Contraction, tile: Tile, threads: i
     batch, others = [loops[b] for b in c.batch], [loops[r] for r in c.rows[:-1]]
     reduced = [loops[r] for r in c.reduced]
     i0, i1 = sch.split(loops[c.rows[-1]], [None, tile.rows])
-    j0, j1, j2 = sch.split(loops[c.column], [None, tile.vectors, tile.lanes])
-    sch.reorder(*batch, j0, *others, i0, *reduced, i1, j1, j2)
-    for loop in (i1, j1):
+    parts = [tile.vectors, tile.lanes] if tile.vectors > 1 else [tile.lanes]
+    j0, *repeated, j2 = sch.split(loops[c.column], [None, *parts])
+    sch.reorder(*batch, j0, *others, i0, *reduced, i1, *repeated, j2)
+    for loop in (i1, *repeated):
         sch.unroll(loop)
     sch.vectorize(j2)
     count = (extent(sch, j0) or threads) * c.size(c.batch)

@@ -206,7 +206,10 @@ def written_box(
 ) -> WrittenBox | None:
     """What a block surely writes of a region's buffer while loops run over `domain`; None if that is no box."""
     ranges = bound_region(realize, region)
-    starts, conditions, domain = join_limited([r.min for r in ranges], conjuncts(realize.predicate), domain)
+    # Bindings are simplified and conditions are not, so a loop of one iteration may have another factor in each.
+    only: dict[Var, PrimExpr] = {v: r.min for v, r in domain.items() if _is_one(r.extent)}
+    conditions = conjuncts(substitute(realize.predicate, only))
+    starts, conditions, domain = join_limited([substitute(r.min, only) for r in ranges], conditions, domain)
     ranges = [Range.from_min_extent(m, r.extent) for m, r in zip(starts, ranges, strict=True)]
     used = variables(*(r.min for r in ranges))
     idle: dict[Var, PrimExpr] = {v: r.min for v, r in domain.items() if v not in used}

@@ -15,6 +15,17 @@ _TARGETS: Final = frozenset(
     "aarch64 amdgcn arm bpf dx hexagon loongarch mips nvvm ppc r600 riscv s390 spv ve wasm x86 xcore".split()
 )
 
+# Where the name of an intrinsic does not tell.
+_FEATURES: Final = {
+    "avx512": "avx512f",
+    **{f"avx512.vpdp{n}.512": "avx512vnni" for n in ("busd", "busds", "wssd", "wssds")},
+    **dict.fromkeys(
+        "ldtilecfg sttilecfg tilerelease tilezero tileloadd64 tileloaddt164 tilestored64".split(), "amx-tile"
+    ),
+    **dict.fromkeys("tdpbssd tdpbsud tdpbusd tdpbuud".split(), "amx-int8"),
+    "tdpbf16ps": "amx-bf16",
+}
+
 
 def require_available(name: str, features: str) -> None:
     """Raise BuildError for an intrinsic of another processor, or of a feature that `features` switches off."""
@@ -29,7 +40,7 @@ def require_available(name: str, features: str) -> None:
             "  try: an intrinsic without a processor in its name, such as llvm.fma.f32"
         )
     missing = {f[1:] for f in features.split(",") if f.startswith("-")}
-    feature = {"avx512": "avx512f"}.get(parts[2], parts[2]) if len(parts) > 2 else ""
+    feature = _FEATURES.get(".".join(parts[2:])) or _FEATURES.get(parts[2], parts[2]) if len(parts) > 2 else ""
     if feature in missing:
         raise BuildError(f"the LLVM intrinsic {name} needs the CPU feature {feature}, which the target does not have")
 

@@ -26,6 +26,7 @@ from tscript.codegen.llvm.machine import (
 from tscript.codegen.llvm.parallel import KernelEmitter
 from tscript.codegen.llvm.processors import contracts, fast_math_of, function_attributes
 from tscript.codegen.llvm.stmt import entry_text
+from tscript.codegen.llvm.tile_state import USES_TILES, request_tiles
 from tscript.codegen.llvm.versions import emit_versions
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.lower.apart import may_meet
@@ -103,6 +104,8 @@ class CompiledModule(MachineCode):
             require_symbol(symbol, wanted_by)
         for name in code.intrinsics:
             require_available(name, ",".join([*(() if mcpu else (host_cpu()[1],)), *mattr]))
+        if USES_TILES in code.intrinsics:
+            request_tiles()
         machine = target_machine(mcpu, mattr, level)
         self._bitcode, image = cached(_key(code, mcpu, mattr, level), lambda: _compiled(code, machine, level))
         public = [k.name for k in code.kernels if k.is_public]
