@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -68,7 +69,8 @@ class RunState(MeasureCallback):
         if self._model is not None and measure_candidates:
             part = self._model_path.with_suffix(self._model_path.suffix + ".part")
             try:
-                self._model.save(str(part))
+                with _quiet():  # the name of the part would only puzzle readers of the log
+                    self._model.save(str(part))
                 os.replace(part, self._model_path)
             except Exception as e:  # a model that cannot be saved is no reason to stop measuring
                 _log().warning("the cost model could not be saved to %s: %s", self._model_path, e)
@@ -92,6 +94,17 @@ def _key(context: TuneContext) -> str:
     """A task by its program, target and name."""
     program = 0 if context.mod is None else structural_hash(next(iter(context.mod.functions.values())))
     return f"{context.task_name}|{program}|{context.target}"
+
+
+@contextmanager
+def _quiet() -> Generator[None, None, None]:
+    logger = _log()
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _log() -> logging.Logger:
