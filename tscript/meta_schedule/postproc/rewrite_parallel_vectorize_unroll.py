@@ -9,8 +9,8 @@ from tscript.ir.expr import IntImm, PrimExpr, Var
 from tscript.ir.functor import substitute
 from tscript.ir.linear import linear_form
 from tscript.ir.occurrences import variables
-from tscript.ir.stmt import BufferRegion
-from tscript.meta_schedule.loop_kinds import Nest, block_of, extent_of, is_plain, is_spatial
+from tscript.ir.stmt import BufferRegion, ForKind
+from tscript.meta_schedule.loop_kinds import Nest, block_of, extent_of, has_one_child, is_plain, is_spatial
 from tscript.meta_schedule.postproc.postproc import Postproc
 from tscript.schedule.errors import ScheduleError
 from tscript.schedule.rv import BlockRV, LoopRV
@@ -34,7 +34,8 @@ class RewriteParallelVectorizeUnroll(Postproc):
 
     For each block below: leading spatial loops are fused and run in parallel until their product exceeds the limit;
     trailing spatial loops over neighbouring elements are fused and vectorized while their product stays within the
-    limit; blocks that reduce are marked to be unrolled. A loop whose iterations depend on each other stays serial.
+    limit, or cut to it where the innermost alone is longer; blocks that reduce are marked to be unrolled, unless loops
+    of theirs are unrolled already. A loop whose iterations depend on each other stays serial.
 
     >>> import tscript
     >>> from tscript.testing.workloads import add
@@ -97,9 +98,20 @@ def _rewrite(sch: Schedule, block: BlockRV, loops: list[LoopRV], limits: _Limits
             fused = sch.fuse(*loops[n - lanes :])
             _vectorize(sch, fused)
             first = fused if lanes == n else first
-    if limits.unroll > 0 and not is_spatial(block_of(sch, block)):
+        elif fusible and parallel < n and _is_long(nest, limits.vectorize):
+            outer, inner = sch.split(loops[-1], [None, limits.vectorize])
+            _vectorize(sch, inner)
+            first = outer if n == 1 else first
+    by_hand = any(loop.kind == ForKind.UNROLLED for loop in nest.loops)
+    if limits.unroll > 0 and not by_hand and not is_spatial(block_of(sch, block)):
         sch.annotate(first, "pragma_auto_unroll_max_step", limits.unroll)
         sch.annotate(first, "pragma_unroll_explicit", int(limits.explicit))
+
+
+def _is_long(nest: Nest, limit: int) -> bool:
+    """Whether the innermost loop could be a vector, were it not longer than the limit."""
+    last = nest.loops[-1]
+    return nest.kinds[-1] == "S" and is_plain(last) and has_one_child(last) and (extent_of(last) or 0) > limit > 1
 
 
 def _is_chain(nest: Nest) -> bool:

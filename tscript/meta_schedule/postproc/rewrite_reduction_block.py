@@ -7,6 +7,7 @@ from tscript.ir.occurrences import variables
 from tscript.ir.stmt import ForKind
 from tscript.meta_schedule.loop_kinds import block_of, loop_kind
 from tscript.meta_schedule.postproc.postproc import Postproc
+from tscript.schedule.errors import ScheduleError
 from tscript.schedule.schedule import Schedule
 from tscript.schedule.sref import StmtSRef
 
@@ -29,11 +30,14 @@ class RewriteReductionBlock(Postproc):
     """
 
     def apply(self, sch: Schedule) -> bool:
-        """Always True."""
+        """False where a start cannot be moved: loops were fused that the reduction does not run over evenly."""
         while (found := _next(sch)) is not None:
             sref, place = found
             block = sch.get_block(sref.block.name_hint, sch.state.function_of(sref).name_hint)
-            start = sch.decompose_reduction(block, sch.get_loops(block)[place])
+            try:
+                start = sch.decompose_reduction(block, sch.get_loops(block)[place])
+            except ScheduleError:
+                return False
             annotations = block_of(sch, block).annotations
             if _TENSORIZE not in annotations:
                 continue

@@ -8,6 +8,7 @@ from tscript.meta_schedule.schedule_rule.inline_constant_scalars import InlineCo
 from tscript.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling
 from tscript.meta_schedule.schedule_rule.parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from tscript.meta_schedule.schedule_rule.random_compute_location import RandomComputeLocation
+from tscript.meta_schedule.schedule_rule.register_tiling import RegisterTiling
 from tscript.meta_schedule.schedule_rule.reuse import ReuseType
 from tscript.meta_schedule.schedule_rule.schedule_rule import PyScheduleRule, ScheduleRule
 
@@ -20,6 +21,7 @@ __all__ = [
     "ParallelizeVectorizeUnroll",
     "PyScheduleRule",
     "RandomComputeLocation",
+    "RegisterTiling",
     "ReuseType",
     "ScheduleRule",
     "default",

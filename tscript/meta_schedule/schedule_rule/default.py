@@ -9,6 +9,7 @@ from tscript.meta_schedule.schedule_rule.inline_constant_scalars import InlineCo
 from tscript.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling
 from tscript.meta_schedule.schedule_rule.parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from tscript.meta_schedule.schedule_rule.random_compute_location import RandomComputeLocation
+from tscript.meta_schedule.schedule_rule.register_tiling import RegisterTiling
 from tscript.meta_schedule.schedule_rule.reuse import ReuseType
 from tscript.meta_schedule.schedule_rule.schedule_rule import ScheduleRule
 
@@ -35,6 +36,7 @@ def llvm() -> list[ScheduleRule]:
     return [
         *_cheap_first(),
         AddRFactor(16, 64),
+        RegisterTiling(),
         MultiLevelTiling(_CPU_TILES, max_innermost_factor=64, reuse_write=_CPU_WRITES),
         ParallelizeVectorizeUnroll(16, 64, [0, 16, 64, 512], True),
         RandomComputeLocation(),

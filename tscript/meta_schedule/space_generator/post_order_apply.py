@@ -11,7 +11,6 @@ from tscript.ir.stmt import Block
 from tscript.meta_schedule.schedule_rule.apply_custom_rule import ApplyCustomRule
 from tscript.meta_schedule.space_generator.defaults import MutatorProbs, Postprocs, Rules, SpaceOfParts
 from tscript.meta_schedule.tune_context import TuneContext
-from tscript.schedule.errors import ScheduleError
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.schedule import Schedule
 from tscript.support.errors import TuneError
@@ -91,7 +90,7 @@ def _is_open(sch: Schedule, block: BlockRV, is_custom: bool) -> bool:
     """Whether a block is still there, and no other rule's."""
     try:
         stmt = sch.get(block)
-    except ScheduleError:
+    except ValueError:
         return False  # inlined by a rule
     assert isinstance(stmt, Block)
     return is_custom or "schedule_rule" not in stmt.annotations
