@@ -24,7 +24,7 @@ FILE = "tuning_state.json"
 class RunState(MeasureCallback):
     """Saves, after each batch, the random state of every task, and the cost model if it is the run's own.
 
-    `resume` brings them back: a task that starts from the same seed goes on with the numbers where the earlier run
+    `begin` and `resume` bring them back: a task that starts from the same seed goes on with the numbers where the earlier run
     stopped, instead of drawing the same samples again. Files are replaced as a whole, so a run that is killed leaves
     the state after its last batch. What cannot be read is left aside with a warning: the search then starts anew.
     """
@@ -33,25 +33,30 @@ class RunState(MeasureCallback):
         self.folder = Path(work_dir)
         self._model = model
         self._model_path = self.folder / f"cost_model.{model_word}"
+        self._contexts: list[TuneContext] = []
         self._seeds: dict[str, int] = {}
         self._states: dict[str, Any] = {}
 
-    def resume(self, contexts: Sequence[TuneContext]) -> None:
-        """Take over what an earlier run left."""
+    def begin(self, contexts: Sequence[TuneContext]) -> None:
+        """Note the seeds, and take over the cost model that an earlier run left."""
         self._states = self._read()
-        for context in contexts:
-            key = _key(context)
-            seed = self._seeds[key] = context.rand_state
-            saved = self._states.get(key)
-            if isinstance(saved, dict):
-                values = cast("dict[str, Any]", saved)
-                if values.get("seed") == seed and type(values.get("state")) is int:
-                    context.rng.seed(values["state"])
+        self._contexts = list(contexts)
+        self._seeds = {_key(c): c.rand_state for c in contexts}
         if self._model is not None and self._model_path.exists():
             try:
                 self._model.load(str(self._model_path))
             except Exception as e:
                 _log().warning("%s cannot be read, the cost model learns anew: %s", self._model_path, e)
+
+    def resume(self) -> None:
+        """Take over the random numbers of an earlier run, once the spaces are generated (which takes some)."""
+        for context in self._contexts:
+            key = _key(context)
+            saved = self._states.get(key)
+            if isinstance(saved, dict):
+                values = cast("dict[str, Any]", saved)
+                if values.get("seed") == self._seeds[key] and type(values.get("state")) is int:
+                    context.rng.seed(values["state"])
 
     def apply(
         self,

@@ -66,7 +66,7 @@ def tune_tasks(
     # Before the state is brought back: who is chosen among equals follows from the seeds alone.
     options = {"seed": sum(t.rand_state for t in tasks)} if task_scheduler == "gradient" else {}
     scheduler: TaskScheduler = TaskScheduler.create(task_scheduler, **options)
-    state.resume(tasks)
+    state.begin(tasks)
     scheduler.tune(
         tasks,
         task_weights,
@@ -78,6 +78,7 @@ def tune_tasks(
         [*callbacks, state],
         database,
         cost_model,
+        state.resume,
     )
     return database
 

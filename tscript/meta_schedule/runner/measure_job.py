@@ -60,7 +60,7 @@ class Reference:
 _references: dict[int, Reference] = {}
 _best: dict[int, float] = {}
 _SLOW = 4.0
-"""A candidate so many times slower than the best is timed briefly: whether it is 5 or 6 times slower matters to none."""
+"""A candidate so many times slower than the best is timed briefly: exactly how slow it is matters little."""
 
 
 def _reference(mod: IRModule) -> Reference:

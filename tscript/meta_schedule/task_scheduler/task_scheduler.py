@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tscript.meta_schedule.builder.builder import Builder, BuilderInput
@@ -57,8 +57,11 @@ class TaskScheduler(Component, role="task scheduler"):
         measure_callbacks: Sequence[MeasureCallback] = (),
         database: Database | None = None,
         cost_model: CostModel | None = None,
+        on_begin: Callable[[], None] | None = None,
     ) -> None:
         """Tune all tasks, until `max_trials_global` trials are made or no task has more to try.
+
+        `on_begin` is called once all tasks have begun, before the first batch.
 
         An interruption (Ctrl-C) ends the loop as its natural end does: what was measured is kept.
         """
@@ -72,6 +75,8 @@ class TaskScheduler(Component, role="task scheduler"):
         interrupted = False
         try:
             self._initialize_all(max_trials_per_task, num_trials_per_iter)
+            if on_begin is not None:
+                on_begin()
             with self.progress:
                 self._spend(max_trials_global, max_trials_per_task, builder, runner)
         except KeyboardInterrupt:
