@@ -34,12 +34,13 @@ def test_the_usual_names():
         assert TensorIntrin.get(name).desc.params
 
 
-@pytest.mark.parametrize("name", [n for n in SINGLE if "s4" not in n])
+@pytest.mark.parametrize("name", SINGLE)
 def test_loads_fills_and_stores(name: str):
     intrin = TensorIntrin.get(name)
     buffers = [intrin.desc.buffer_map[p] for p in intrin.desc.params]
     rng = np.random.default_rng(0)
-    expected = [rng.integers(-100, 100, [s.value for s in b.shape]).astype(numpy_dtype(b.dtype)) for b in buffers]
+    limit = 8 if buffers[0].dtype.bits == 4 else 100
+    expected = [rng.integers(-limit, limit, [s.value for s in b.shape]).astype(numpy_dtype(b.dtype)) for b in buffers]
     got = [a.copy() for a in expected]
     interp.run(intrin.desc, *expected)
     interp.run(intrin.impl, *got)
@@ -70,10 +71,12 @@ def matmul(m: int, n: int, k: int, in_dtype: str, out_dtype: str, trans_b: bool)
     return func
 
 
-def tensor_core(s: Schedule, group: dict[str, str], load_scope: str, store_scope: str) -> None:
-    """A matmul of 16x16x16 products: operands through shared memory into fragments, results back."""
+def tensor_core(
+    s: Schedule, group: dict[str, str], load_scope: str, store_scope: str, sizes: tuple[int, int, int] = (16, 16, 16)
+) -> None:
+    """A matmul of small products: operands through shared memory into fragments, results back."""
     block = s.get_block("C")
-    loops = [s.split(loop, [None, 16]) for loop in s.get_loops(block)]
+    loops = [s.split(loop, [None, size]) for loop, size in zip(s.get_loops(block), sizes, strict=True)]
     (i_0, i_1), (j_0, j_1), (k_0, k_1) = loops
     s.reorder(i_0, j_0, k_0, i_1, j_1, k_1)
     inner = s.blockize(i_1)
@@ -103,6 +106,28 @@ def test_a_matmul_of_fragments(in_dtype: str, out_dtype: str, trans_b: bool, loa
     text = sch.mod.script()
     for call in ("tvm_load_matrix_sync", "tvm_fill_fragment", "tvm_mma_sync", "tvm_store_matrix_sync"):
         assert call in text
+
+
+@pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
+def test_a_matmul_of_fragments_of_four_bits(scope: str):
+    end = scope.replace(".", "_")
+    group = {
+        "init": "wmma_fill_8x8x32_s32",
+        "load_a": f"wmma_load_8x8x32_s4_a_{end}",
+        "load_b": f"wmma_load_8x8x32_s4_b_trans_{end}",
+        "compute": "wmma_sync_8x8x32_s4s4s32_trans",
+        "store": f"wmma_store_8x8x32_s32_{end}",
+    }
+    func = matmul(16, 24, 64, "int4", "int32", True)
+    sch = Schedule(func)
+    tensor_core(sch, group, scope, scope, (8, 8, 32))
+    assert sch.mod.script().count("tvm_mma_sync") == 1
+    rng = np.random.default_rng(0)
+    kind = numpy_dtype(func.buffer_map[func.params[0]].dtype)
+    a, b = (rng.integers(-8, 8, shape).astype(kind) for shape in ((16, 64), (24, 64)))
+    c = np.zeros((16, 24), "int32")
+    interp.run(sch.mod["main"], a, b, c)
+    np.testing.assert_array_equal(c, a.astype("int32") @ b.astype("int32").T)
 
 
 def test_fragments_that_were_never_loaded():
