@@ -91,5 +91,20 @@ def test_random_schedules_draw_it(name: str) -> None:
     assert name in _calls(source)
 
 
+# What is asked of a schedule or done around steps, and is no step of a trace itself.
+AROUND_STEPS = ["can_decompose_padding", "checkpoint", "load", "unchecked", "undo", "verify"]
+
+
+@pytest.mark.parametrize("name", AROUND_STEPS)
+def test_what_goes_around_steps_is_documented_and_tested(name: str) -> None:
+    assert name not in METHODS
+    text = inspect.getdoc(getattr(Schedule, name)) or ""
+    assert ">>> " in text
+    own = [(names, calls) for names, calls in TESTS if name in calls]
+    assert any("raises" not in calls for _, calls in own)
+    # What answers a question says no, and the others refuse.
+    assert len(own) > 1 and (name.startswith("can_") or any("raises" in calls for _, calls in own))
+
+
 def test_nothing_is_listed_that_does_not_exist() -> None:
     assert WITHOUT_REJECTION <= set(METHODS)

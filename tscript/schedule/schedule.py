@@ -192,7 +192,15 @@ class Schedule(ScheduleCore):
             return run_instruction(self, inst, inputs, attrs, decision)
 
     def can_decompose_padding(self, block: BlockRV, loop: LoopRV) -> bool:
-        """Whether `decompose_padding` would be accepted; nothing is recorded."""
+        """Whether `decompose_padding` would be accepted; nothing is recorded.
+
+        >>> from tscript.testing.workloads import conv2d
+        >>> sch = Schedule(conv2d(6, 3, 4).func)
+        >>> sch.can_decompose_padding(sch.get_block("pad"), sch.get_loops("pad")[0])
+        True
+        >>> sch.can_decompose_padding(sch.get_block("conv"), sch.get_loops("conv")[0])
+        False
+        """
         return decompose_padding_.can_decompose_padding(self, block, loop)
 
     # -- files ------------------------------------------------------------------------------------
