@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from itertools import product
+
+import numpy as np
 import pytest
 
 from tests.schedule.check import check_schedule, rejects
 from tests.schedule.test_split import rowsum, scale
-from tscript.schedule import Schedule
+from tscript import interp
+from tscript.driver import build
+from tscript.ir.function import PrimFunc
+from tscript.parser import from_source
+from tscript.schedule import Schedule, ScheduleError
 from tscript.script import tir as T
 from tscript.testing.workloads import matmul
 
@@ -148,6 +156,63 @@ def test_what_was_made_in_earlier_iterations_may_be_read() -> None:
         r"iteration \(i_m=1\) reads A\[1\], iteration \(i_m=0\) writes it",
         ["i", "i"],
     )
+
+
+FORMS = ["{v}", "{v}", "{v} + 1", "{v} + 2", "{v} // 2", "{v} * 2", "{v} % 3", "3 - {v} // 2", "{v} + {w}", "1"]
+
+
+def _two_nests(seed: int) -> tuple[PrimFunc, int, bool]:
+    """Two nests in a row, how many of their loops to merge, and whether an iteration would overtake another one."""
+    rng = random.Random(seed)
+    n, m, depth = rng.choice([2, 4, 5]), rng.choice([1, 3, 4]), rng.choice([1, 2])
+    first, second = ([rng.choice(FORMS).format(v=v, w=w) for v, w in (("i", "j"), ("j", "i"))] for _ in range(2))
+    backwards = rng.random() < 0.3
+    texts = [f"X[{', '.join(first)}] = A[i, j] * 3 + i", f"B[i, j] = X[{', '.join(second)}] + j"]
+    source = "from tscript.script import tir as T\n@T.prim_func\n"
+    source += 'def f(A: T.Buffer((16, 16), "int32"), B: T.Buffer((16, 16), "int32"), X: T.Buffer((16, 16), "int32")):\n'
+    for name, text in zip("PQ", reversed(texts) if backwards else texts, strict=True):
+        axes = text.replace("i", "vi").replace("j", "vj")
+        source += f'    for i, j in T.grid({n}, {m}):\n        with T.block("{name}"):\n'
+        source += f'            vi, vj = T.axis.remap("SS", [i, j])\n            {axes}\n'
+    points = list(product(range(n), range(m)))
+    elements = [[eval(f"({', '.join(t)})", {}, {"i": i, "j": j}) for i, j in points] for t in (first, second)]
+    ran = list(reversed(elements)) if backwards else elements
+    overtaken = any(
+        p[:depth] > q[:depth] and ran[0][a] == ran[1][b] for a, p in enumerate(points) for b, q in enumerate(points)
+    )
+    func = from_source(source)
+    assert isinstance(func, PrimFunc)
+    return func, depth, overtaken
+
+
+def _results(func: PrimFunc, native: bool) -> list[np.ndarray]:
+    arrays = [np.random.default_rng(k).integers(-9, 9, (16, 16)).astype(np.int32) for k in range(3)]
+    if native:
+        build(func.with_attr("global_symbol", "main"), target="llvm")["main"](*arrays)
+    else:
+        interp.run(func, *arrays)
+    return arrays
+
+
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_nests_are_merged_exactly_where_none_is_overtaken(first: int) -> None:
+    merged = refused = 0
+    for seed in range(first, first + 50):
+        func, depth, overtaken = _two_nests(seed)
+        sch = Schedule(func)
+        try:
+            sch.merge(*[sch.get_loops(b)[depth - 1] for b in "PQ"])
+        except ScheduleError as error:
+            refused += 1
+            assert overtaken, f"{seed}: {error}"
+            assert "so they cannot run in turn: iteration (" in str(error)
+        else:
+            merged += 1
+            assert not overtaken, f"{seed}:\n{func.script()}"
+            for got, expected in zip(_results(sch.mod["main"], seed % 10 == 0), _results(func, False), strict=True):
+                np.testing.assert_array_equal(got, expected, err_msg=f"{seed}\n{sch.mod.script()}")
+    assert merged > 5
+    assert refused > 5
 
 
 def test_what_stands_between_is_not_passed_by_what_it_uses() -> None:
