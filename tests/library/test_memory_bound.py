@@ -58,7 +58,25 @@ def log_softmax(*shape: int) -> Workload:
     return Workload("log_softmax", te.create_prim_func([a, out]), reference)
 
 
+def permuted(shape: tuple[int, ...], order: tuple[int, ...], dtype: str = "float32") -> Workload:
+    """A with its dimensions in another order."""
+    a = te.placeholder(shape, dtype, "A")
+    place = [order.index(d) for d in range(len(order))]
+    b = te.compute([shape[d] for d in order], lambda *i: a[tuple(i[p] for p in place)], name="B")
+    return Workload("permuted", te.create_prim_func([a, b]), lambda x: x.transpose(order))
+
+
 CASES = [
+    ("transpose", workloads.transpose(512, 256)),
+    ("transpose", workloads.transpose(1000, 1003)),
+    ("transpose", workloads.transpose(1, 9)),
+    ("transpose", workloads.transpose(3, 5)),
+    ("transpose", permuted((5, 40, 33), (0, 2, 1))),
+    ("transpose", permuted((5, 48, 32), (2, 1, 0))),
+    ("transpose", permuted((2, 3, 40, 33), (0, 2, 3, 1))),
+    ("transpose", permuted((64, 96), (1, 0), "float64")),
+    ("transpose", permuted((64, 96), (1, 0), "int8")),
+    ("transpose", permuted((64, 96), (1, 0), "float16")),
     ("softmax", workloads.softmax(64, 4096)),
     ("softmax", workloads.softmax(7, 1000)),
     ("softmax", workloads.softmax(1, 8)),

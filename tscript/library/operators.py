@@ -9,8 +9,18 @@ from tscript.library.matmul import PRODUCT
 from tscript.library.operator import Operator
 from tscript.library.reductions import REDUCTION
 from tscript.library.rows import LAYER_NORM, RMS_NORM, ROWS, SOFTMAX
+from tscript.library.transpose import TRANSPOSE
 
-OPERATORS: Final[tuple[Operator, ...]] = (PRODUCT, SOFTMAX, LAYER_NORM, RMS_NORM, ROWS, ELEMENTWISE, REDUCTION)
+OPERATORS: Final[tuple[Operator, ...]] = (
+    PRODUCT,
+    SOFTMAX,
+    LAYER_NORM,
+    RMS_NORM,
+    ROWS,
+    TRANSPOSE,
+    ELEMENTWISE,
+    REDUCTION,
+)
 """The first that recognises a function schedules it: the more special ones stand first."""
 
 __all__ = ["OPERATORS"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tscript.codegen.llvm.builder import Builder
@@ -48,6 +48,27 @@ def mangled(type_text: str) -> str:
 def float_call(b: Builder, name: str, type_text: str, *args: str) -> str:
     """Call the overloaded floating-point intrinsic `llvm.<name>`."""
     return b.call(type_text, _intrinsic(name, type_text), [(type_text, a) for a in args])
+
+
+def shuffled(b: Builder, dtype: DataType, vectors: Sequence[tuple[DataType, str]], lanes: Sequence[int]) -> str:
+    """A value of type `dtype` made of `lanes` of the `vectors`, as if these were one."""
+    scalar, whole = register_type(dtype.element), register_type(dtype)
+    t = register_type(vectors[0][0])
+    if len(vectors) <= 2 and len(lanes) > 1 and all(v.lanes > 1 and register_type(v) == t for v, _ in vectors):
+        (_, x), (_, y) = vectors if len(vectors) == 2 else (vectors[0], (vectors[0][0], "poison"))
+        mask = ", ".join(f"i32 {n}" for n in lanes)
+        return b.let(f"shufflevector {t} {x}, {t} {y}, {int_vector(32, len(lanes))} <{mask}>")
+    sources = [(v, value, n) for v, value in vectors for n in range(v.lanes)]
+    picked = [
+        value if v.lanes == 1 else b.extract(register_type(v), value, n)
+        for v, value, n in (sources[lane] for lane in lanes)
+    ]  # fmt: skip
+    if len(picked) == 1:
+        return picked[0]
+    result = "poison"
+    for n, value in enumerate(picked):
+        result = b.insert(whole, result, scalar, value, n)
+    return result
 
 
 # -- integers ---------------------------------------------------------------------------------------

@@ -390,22 +390,8 @@ class ExpressionEmitter:
         return self.b.let(f"shufflevector {t} {value}, {t} poison, {int_vector(32, e.dtype.lanes)} <{mask}>")
 
     def _shuffle(self, e: ex.Shuffle) -> str:
-        scalar = register_type(e.dtype.element)
-        sources: list[tuple[PrimExpr, int]] = [(v, i) for v in e.vectors for i in range(v.dtype.lanes)]
-        picked: list[str] = []
-        for i in e.indices:
-            assert isinstance(i, IntImm)
-            vector, lane = sources[i.value]
-            value = self.value(vector)
-            picked.append(
-                value if vector.dtype.lanes == 1 else self.b.extract(register_type(vector.dtype), value, lane)
-            )
-        if len(picked) == 1:
-            return picked[0]
-        result, t = "poison", register_type(e.dtype)
-        for n, lane_value in enumerate(picked):
-            result = self.b.insert(t, result, scalar, lane_value, n)
-        return result
+        vectors = [(v.dtype, self.value(v)) for v in e.vectors]
+        return arith.shuffled(self.b, e.dtype, vectors, [i.value for i in e.indices if isinstance(i, IntImm)])
 
     def _let(self, e: ex.Let) -> str:
         self.bind(e.var, self.value(e.value))
