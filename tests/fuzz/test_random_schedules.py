@@ -11,12 +11,12 @@ from collections import Counter
 import pytest
 
 from tscript.testing.schedule_check import check_random_schedule
-from tscript.testing.workloads import small_workloads, wide_workloads
+from tscript.testing.workloads import chained_workloads, small_workloads, wide_workloads
 
 _FIRST, _LAST = (int(s) for s in os.environ.get("TSCRIPT_FUZZ_SCHEDULES", "0:300").split(":"))
 BATCH = 50
 BATCHES = [range(s, min(s + BATCH, _LAST)) for s in range(_FIRST, _LAST, BATCH)]
-WORKLOADS = [*small_workloads(), *wide_workloads()]
+WORKLOADS = [*small_workloads(), *wide_workloads(), *chained_workloads()]
 
 
 @pytest.mark.parametrize("seeds", BATCHES, ids=[f"{b.start}-{b.stop - 1}" for b in BATCHES])

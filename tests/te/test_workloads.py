@@ -8,9 +8,9 @@ import tscript
 from tscript import interp
 from tscript.ir.well_formed import verify_well_formed
 from tscript.testing.differential import check_round_trip
-from tscript.testing.workloads import Workload, small_workloads
+from tscript.testing.workloads import Workload, chained_workloads, small_workloads
 
-WORKLOADS = small_workloads()
+WORKLOADS = [*small_workloads(), *chained_workloads()]
 IDS = [f"{k}_{w.name}" for k, w in enumerate(WORKLOADS)]
 
 

@@ -366,7 +366,12 @@ def _copy_at(method: str) -> Step:
 
 
 def _rolling_buffer(sch: Schedule, r: RandomSteps) -> None:
-    sch.rolling_buffer(r.block_or_name(sch), 0)
+    block = r.block(sch)
+    users = sch.get_consumers(block)
+    if users and r.rng.random() < 0.6:
+        # Only what is computed where it is used comes around again.
+        sch.compute_at(block, r.loop_of_some(sch, users))
+    sch.rolling_buffer(block, 0)
 
 
 _INSIDE_A_TILE = frozenset("split fuse reorder unroll vectorize cache_read cache_write reorder_block_iter_var".split())

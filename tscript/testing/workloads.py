@@ -262,6 +262,52 @@ def small_workloads() -> list[Workload]:
     ]
 
 
+def biased_matmul(n: int, m: int, k: int) -> Workload:
+    """A @ B + bias: a sum that may begin at the bias."""
+    a, b = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B")
+    bias = te.placeholder((m,), name="bias")
+    r = te.reduce_axis((0, k), "k")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
+    d = te.compute((n, m), lambda i, j: c[i, j] + bias[j], name="D")
+    return Workload(
+        "biased_matmul", te.create_prim_func([a, b, bias, d]), lambda x, y, z: x @ y + z, flop=2 * n * m * k
+    )
+
+
+def blur(n: int, m: int) -> Workload:
+    """Weighted sums of three neighbours down the columns of an image, of twice its values."""
+    a = te.placeholder((n + 2, m), name="A")
+    doubled = te.compute((n + 2, m), lambda i, j: a[i, j] * 2.0, name="doubled")
+    out = te.compute(
+        (n, m), lambda i, j: doubled[i, j] + doubled[i + 1, j] * 0.5 + doubled[i + 2, j] * 0.25, name="blurred"
+    )
+
+    def reference(x: Array) -> Array:
+        x = x * 2
+        return x[:-2] + x[1:-1] * 0.5 + x[2:] * 0.25
+
+    return Workload("blur", te.create_prim_func([a, out]), reference, flop=6 * n * m)
+
+
+def max_pool(n: int, window: int) -> Workload:
+    """The largest of each window of squares, and then its root."""
+    a = te.placeholder((n + window - 1,), name="A")
+    k = te.reduce_axis((0, window), "k")
+    square = te.compute((n + window - 1,), lambda i: a[i] * a[i], name="square")
+    top = te.compute((n,), lambda i: te.max(square[i + k], axis=k), name="top")
+    out = te.compute((n,), lambda i: te.sqrt(top[i]), name="root")
+
+    def reference(x: Array) -> Array:
+        return np.sqrt(np.lib.stride_tricks.sliding_window_view(x * x, window).max(-1))
+
+    return Workload("max_pool", te.create_prim_func([a, out]), reference, flop=2 * n * window)
+
+
+def chained_workloads() -> list[Workload]:
+    """Producers with windows and consumers of sums, small enough for the interpreter."""
+    return [biased_matmul(5, 6, 7), blur(7, 5), max_pool(9, 3), blur(12, 1), biased_matmul(4, 8, 3)]
+
+
 def wide_workloads() -> list[Workload]:
     """The small workloads with all that counts in int64."""
     return [w.with_index_dtype("int64") for w in small_workloads()]
