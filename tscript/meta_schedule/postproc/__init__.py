@@ -5,6 +5,7 @@ from tscript.meta_schedule.postproc.disallow_dynamic_loop import DisallowDynamic
 from tscript.meta_schedule.postproc.postproc import Postproc, PyPostproc
 from tscript.meta_schedule.postproc.rewrite_parallel_vectorize_unroll import RewriteParallelVectorizeUnroll
 from tscript.meta_schedule.postproc.rewrite_reduction_block import RewriteReductionBlock
+from tscript.meta_schedule.postproc.rewrite_tensorize import RewriteTensorize
 
 __all__ = [
     "DisallowDynamicLoop",
@@ -12,5 +13,6 @@ __all__ = [
     "PyPostproc",
     "RewriteParallelVectorizeUnroll",
     "RewriteReductionBlock",
+    "RewriteTensorize",
     "default",
 ]

@@ -6,6 +6,7 @@ from tscript.meta_schedule.postproc.disallow_dynamic_loop import DisallowDynamic
 from tscript.meta_schedule.postproc.postproc import Postproc
 from tscript.meta_schedule.postproc.rewrite_parallel_vectorize_unroll import RewriteParallelVectorizeUnroll
 from tscript.meta_schedule.postproc.rewrite_reduction_block import RewriteReductionBlock
+from tscript.meta_schedule.postproc.rewrite_tensorize import RewriteTensorize
 
 
 def llvm() -> list[Postproc]:
@@ -13,5 +14,10 @@ def llvm() -> list[Postproc]:
     return [DisallowDynamicLoop(), RewriteParallelVectorizeUnroll(), RewriteReductionBlock()]
 
 
-for word in ("llvm", "vnni", "avx512", "asimd", "dotprod"):
-    Postproc.register_kind(word, llvm)
+def with_intrin() -> list[Postproc]:
+    """For CPUs that have intrinsics."""
+    return [*llvm(), RewriteTensorize(vectorize_init_loop=True)]
+
+
+for word, parts in (("llvm", llvm), *((w, with_intrin) for w in ("vnni", "avx512", "asimd", "dotprod"))):
+    Postproc.register_kind(word, parts)

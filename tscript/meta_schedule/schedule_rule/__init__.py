@@ -6,6 +6,7 @@ from tscript.meta_schedule.schedule_rule.apply_custom_rule import ApplyCustomRul
 from tscript.meta_schedule.schedule_rule.auto_inline import AutoInline
 from tscript.meta_schedule.schedule_rule.inline_constant_scalars import InlineConstantScalars
 from tscript.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling
+from tscript.meta_schedule.schedule_rule.multi_level_tiling_with_intrin import MultiLevelTilingWithIntrin
 from tscript.meta_schedule.schedule_rule.parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from tscript.meta_schedule.schedule_rule.random_compute_location import RandomComputeLocation
 from tscript.meta_schedule.schedule_rule.register_tiling import RegisterTiling
@@ -18,6 +19,7 @@ __all__ = [
     "AutoInline",
     "InlineConstantScalars",
     "MultiLevelTiling",
+    "MultiLevelTilingWithIntrin",
     "ParallelizeVectorizeUnroll",
     "PyScheduleRule",
     "RandomComputeLocation",

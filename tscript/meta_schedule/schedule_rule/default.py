@@ -7,6 +7,7 @@ from tscript.meta_schedule.schedule_rule.apply_custom_rule import ApplyCustomRul
 from tscript.meta_schedule.schedule_rule.auto_inline import AutoInline
 from tscript.meta_schedule.schedule_rule.inline_constant_scalars import InlineConstantScalars
 from tscript.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling
+from tscript.meta_schedule.schedule_rule.multi_level_tiling_with_intrin import MultiLevelTilingWithIntrin
 from tscript.meta_schedule.schedule_rule.parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from tscript.meta_schedule.schedule_rule.random_compute_location import RandomComputeLocation
 from tscript.meta_schedule.schedule_rule.register_tiling import RegisterTiling
@@ -43,5 +44,22 @@ def llvm() -> list[ScheduleRule]:
     ]
 
 
-for word in ("llvm", "vnni", "avx512", "asimd", "dotprod"):
-    ScheduleRule.register_kind(word, llvm)
+def _with_intrin(name: str) -> list[ScheduleRule]:
+    rules = llvm()
+    rule = MultiLevelTilingWithIntrin(name, _CPU_TILES, max_innermost_factor=64, reuse_write=_CPU_WRITES)
+    rules.insert(next(i for i, r in enumerate(rules) if isinstance(r, RegisterTiling)), rule)
+    return rules
+
+
+def vnni() -> list[ScheduleRule]:
+    """For x86 processors that add up products of bytes in one instruction."""
+    return _with_intrin("dot_16x4_vnni")
+
+
+def avx512() -> list[ScheduleRule]:
+    """For x86 processors with vectors of 512 bits."""
+    return _with_intrin("dot_16x4_avx512")
+
+
+for word, rules in (("llvm", llvm), ("vnni", vnni), ("avx512", avx512), ("asimd", llvm), ("dotprod", llvm)):
+    ScheduleRule.register_kind(word, rules)

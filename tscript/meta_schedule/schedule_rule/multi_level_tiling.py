@@ -13,6 +13,7 @@ from tscript.meta_schedule.schedule_rule.reuse import Reuse, ReuseType, reuse_of
 from tscript.meta_schedule.schedule_rule.schedule_rule import ScheduleRule
 from tscript.meta_schedule.target_kind import cuda_arch
 from tscript.meta_schedule.tune_context import TuneContext
+from tscript.schedule.errors import ScheduleError
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.schedule import Schedule
 from tscript.schedule.sref import StmtSRef
@@ -91,6 +92,10 @@ class MultiLevelTiling(ScheduleRule):
         wanted = self.filter_fn is not None and self.filter_fn(sch, sch.get_sref(block))
         if not (wanted or needs_multi_level_tiling(sch, block)):
             return [sch]
+        return self.tile(sch, block)
+
+    def tile(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        """The schedules with a block tiled, whatever it computes."""
         sch.annotate(block, TILED, self.structure)
         states = [TiledState(sch, block)]
         for step in self.steps():
@@ -159,7 +164,12 @@ class MultiLevelTiling(ScheduleRule):
                     made.append(new)
                 return [*made, state]
             made.append(state.copy())
-        cache = sch.cache_write(state.block, 0, reuse.scope or "global")
+        try:
+            cache = sch.cache_write(state.block, 0, reuse.scope or "global")
+        except ScheduleError:
+            if reuse.req == "must":
+                raise
+            return made  # the result cannot be copied; a copy was only an offer
         for level in reuse.levels:
             new = state.copy()
             new.sch.reverse_compute_at(cache, new.tiles[level - 1][-1], preserve_unit_loops=True)

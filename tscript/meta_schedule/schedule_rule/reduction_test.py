@@ -32,8 +32,9 @@ def needs_multi_level_tiling(sch: Schedule, block: BlockRV) -> bool:
     kinds = axis_kinds(stmt)
     if TILED in stmt.annotations or len(stmt.writes) != 1 or not stmt.reads or "R" not in kinds or "O" in kinds:
         return False
-    if not is_trivially_bound(sch, block):
-        return False
+    root = sch.state.scope_root(sch.get_sref(block))
+    if root is None or root.parent is not None or not is_trivially_bound(sch, block):
+        return False  # the part of an intrinsic, inside of the block that is tiled, keeps its shape
     buffers = [r.buffer for r in stmt.reads]
     if len(set(buffers)) < len(buffers):
         return False
@@ -56,6 +57,9 @@ def needs_partial_results(sch: Schedule, block: BlockRV, max_parallel: int) -> b
     stmt = sch.get(block)
     assert isinstance(stmt, Block)
     kinds = axis_kinds(stmt)
+    root = sch.state.scope_root(sch.get_sref(block))
+    if root is None or root.parent is not None:
+        return False
     if TILED in stmt.annotations or stmt.init is None or "R" not in kinds or "O" in kinds:
         return False
     if not is_trivially_bound(sch, block):
