@@ -13,6 +13,15 @@ from tscript.cli.demo import run_demo
 from tscript.cli.doctor import run_doctor
 from tscript.cli.loading import LoadError, Program, load_file, pick
 from tscript.cli.tracing import Request, run_trace
+from tscript.cli.tuning import (
+    TuneRequest,
+    run_database_show,
+    run_merge,
+    run_prune,
+    run_query,
+    run_repair,
+    run_tune,
+)
 from tscript.support.errors import TScriptError
 from tscript.support.version import VERSION
 
@@ -43,8 +52,58 @@ def _arguments() -> argparse.ArgumentParser:
     trace.add_argument(
         "--target", metavar="T", help="what costs are estimated for; default: what the program looks like"
     )
+    _add_tuning(commands)
     commands.add_parser("doctor", help="what this machine and installation offer, and what is missing")
     return parser
+
+
+def _add_tuning(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]
+    tune = commands.add_parser("tune", help="search for a fast schedule of the kernels of a file")
+    tune.add_argument("program", metavar="FILE[:NAME]", help="as for show")
+    tune.add_argument("--target", metavar="T", default="llvm", help='what to compile for, such as "llvm -num-cores 2"')
+    tune.add_argument("--trials", metavar="N", type=int, default=64, help="candidates to measure; default: 64")
+    tune.add_argument(
+        "--work-dir", metavar="DIR", type=Path, default=Path("tuning"), help="for records and logs; resumes from there"
+    )
+    tune.add_argument("--seed", metavar="N", type=int, help="makes the search repeatable")
+    tune.add_argument("--quiet", action="store_true", help="print the result only")
+    db = commands.add_parser("db", help="look after databases of tuning records (a folder, or an SQLite file)")
+    actions = db.add_subparsers(dest="action", required=True, metavar="ACTION")
+    show = actions.add_parser("show", help="programs, targets and best times")
+    show.add_argument("database", metavar="DB", type=Path)
+    for word, words in (
+        ("merge", "add the records of other databases to DB"),
+        ("import", "add the records of text files or another database to DB"),
+    ):
+        merge = actions.add_parser(word, help=words)
+        merge.add_argument("database", metavar="DB", type=Path)
+        merge.add_argument("others", metavar="FROM", type=Path, nargs="+")
+    export = actions.add_parser("export", help="write all records of DB elsewhere, such as to a folder of text files")
+    prune = actions.add_parser("prune", help="write the best record of each program and target to another place")
+    for parser in (export, prune):
+        parser.add_argument("database", metavar="DB", type=Path)
+        parser.add_argument("to", metavar="TO", type=Path)
+    query = actions.add_parser("query", help="the best known schedule of a file's kernels")
+    query.add_argument("database", metavar="DB", type=Path)
+    query.add_argument("program", metavar="FILE[:NAME]", help="as for show")
+    query.add_argument("--target", metavar="T", default="llvm", help="as for tune")
+    fix = actions.add_parser("repair", help="keep what can be read of a damaged folder of text files")
+    fix.add_argument("database", metavar="DB", type=Path)
+
+
+def _run_database(arguments: argparse.Namespace) -> int:
+    path = arguments.database
+    if arguments.action == "show":
+        return run_database_show(path)
+    if arguments.action in ("merge", "import"):
+        return run_merge(path, arguments.others)
+    if arguments.action == "export":
+        return run_merge(arguments.to, [path])
+    if arguments.action == "prune":
+        return run_prune(path, arguments.to)
+    if arguments.action == "query":
+        return run_query(path, _programs(arguments.program), arguments.target)
+    return run_repair(path)
 
 
 def _split_name(text: str) -> tuple[Path, str | None]:
@@ -89,6 +148,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return run_check(_programs(arguments.program), strict=arguments.strict)
         if arguments.command == "trace":
             return run_trace(_request(arguments))
+        if arguments.command == "tune":
+            asked = TuneRequest(arguments.target, arguments.trials, arguments.work_dir, arguments.seed, arguments.quiet)
+            return run_tune(_programs(arguments.program), asked)
+        if arguments.command == "db":
+            return _run_database(arguments)
         return run_doctor()
     except TScriptError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -24,9 +24,10 @@ FILE = "tuning_state.json"
 class RunState(MeasureCallback):
     """Saves, after each batch, the random state of every task, and the cost model if it is the run's own.
 
-    `begin` and `resume` bring them back: a task that starts from the same seed goes on with the numbers where the earlier run
-    stopped, instead of drawing the same samples again. Files are replaced as a whole, so a run that is killed leaves
-    the state after its last batch. What cannot be read is left aside with a warning: the search then starts anew.
+    `begin` and `resume` bring them back: a task that starts from the same seed goes on with the numbers where the
+    earlier run stopped, instead of drawing the same samples again. Files are replaced as a whole, so a run that is
+    killed leaves the state after its last batch. What cannot be read is left aside with a warning: the search then
+    starts anew.
     """
 
     def __init__(self, work_dir: str | Path, model: CostModel | None, model_word: str) -> None:

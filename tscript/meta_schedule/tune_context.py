@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import psutil
 
@@ -14,6 +14,7 @@ from tscript.schedule.rng import LinearCongruential
 from tscript.schedule.schedule import Schedule
 from tscript.support.wording import kind_of
 from tscript.target.target import Target
+from tscript.tensor_intrin import amx, arm_cpu, cuda, x86
 
 
 class DesignSpace(Protocol):
@@ -66,6 +67,9 @@ class Strategy(Protocol):
         """An independent strategy of the same settings."""
         ...
 
+
+INTRINSICS: Final = (x86, amx, arm_cpu, cuda)
+"""The modules whose intrinsics the rules find by name; importing them registers these."""
 
 _MAKERS: dict[str, Callable[[Any], Any]] = {}
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from tscript.ir.function import IRModule
+from rich.console import Console
+from rich.table import Table
+
+from tscript.analysis.flops import estimate_tir_flops
+from tscript.ir.function import IRModule, PrimFunc
 from tscript.meta_schedule.arg_info import ArgInfo
 from tscript.meta_schedule.candidate import MeasureCandidate
 from tscript.meta_schedule.component import Component
@@ -125,6 +130,36 @@ class Database(Component, role="database"):
             raise ValueError(f"kind is one of {', '.join(map(repr, asked))}, not {kind!r}")
         return asked[kind](mod, target, workload_name)
 
+    def best_records(self) -> list[TuningRecord]:
+        """The fastest record of each workload and target that has one, in the order of their first records."""
+        best: dict[tuple[int, str], TuningRecord] = {}
+        for r in self.get_all_tuning_records():
+            key = id(r.workload), str(r.target)
+            if r.is_valid and (key not in best or r.mean_secs < best[key].mean_secs):
+                best[key] = r
+        return list(best.values())
+
+    def show(self) -> None:
+        """Print, for each workload and target, how many records there are, how many failed, and the best."""
+        table = Table(box=None, pad_edge=False)
+        for title in ("workload", "target", "records", "failed", "best (us)", "GFLOPS"):
+            table.add_column(title, no_wrap=True, overflow="ignore")
+        groups: dict[tuple[int, str], list[TuningRecord]] = {}
+        for r in self.get_all_tuning_records():
+            groups.setdefault((id(r.workload), str(r.target)), []).append(r)
+        for (_, target), records in groups.items():
+            mod = records[0].workload.mod
+            names = ", ".join(f"{v.name_hint}({_takes(f)})" for v, f in mod.functions.items())
+            ran = [r.mean_secs for r in records if r.is_valid]
+            best = f"{min(ran) * 1e6:.2f}" if ran else "none"
+            speed = f"{estimate_tir_flops(mod) / min(ran) / 1e9:.2f}" if ran else ""
+            table.add_row(names, target, str(len(records)), str(len(records) - len(ran)), best, speed)
+        Console(width=max(200, Console().width)).print(table)
+
+    def dump_pruned(self, destination: Database) -> None:
+        """Copy the fastest record of each workload and target to another database."""
+        copy_records(self.best_records(), destination)
+
     def __enter__(self) -> Database:
         _tokens.setdefault(id(self), []).append(_entered.set((*_entered.get(), self)))
         return self
@@ -137,6 +172,24 @@ class Database(Component, role="database"):
         """The innermost database that was entered with `with`."""
         entered = _entered.get()
         return entered[-1] if entered else None
+
+
+def _takes(func: PrimFunc) -> str:
+    shapes: list[str] = []
+    for p in func.params:
+        buffer = func.buffer_map.get(p)
+        shapes.append(p.name if buffer is None else f"{buffer.dtype} {'x'.join(map(str, buffer.shape))}")
+    return ", ".join(shapes)
+
+
+def copy_records(records: Iterable[TuningRecord], destination: Database) -> int:
+    """Commit records to a database; how many there were."""
+    count = 0
+    for r in records:
+        workload = destination.commit_workload(r.workload.mod)
+        destination.commit_tuning_record(replace(r, workload=workload))
+        count += 1
+    return count
 
 
 _tokens: dict[int, list[Token[tuple[Database, ...]]]] = {}

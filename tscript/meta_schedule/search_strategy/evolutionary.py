@@ -171,8 +171,10 @@ class EvolutionarySearch(BatchedSearch):
         """New samples alone: a model that has learnt nothing would only shuffle them."""
         with Profiler.timeit("EvoSearch/SampleInitPopulation"):
             picks: list[_Member] = []
-            for _ in range(self.max_fail_count):
-                sampled = self._sample(2 * (count - len(picks)), least=1)
+            for k in range(self.max_fail_count):
+                missing = count - len(picks)
+                # What a first round does not fill may be exhausted: enough samples to tell are drawn then.
+                sampled = self._sample(max(2 * missing, _EXHAUSTED // 2 if k else 0), least=1)
                 if sampled is None:
                     break
                 picks += self._pick(sampled, [], count - len(picks))
