@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tscript.analysis.host_access import GPU_KINDS, unbound_loops
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.support.errors import BuildError
 from tscript.support.wording import kind_of
@@ -132,16 +133,30 @@ def require_cpu(mod: IRModule, main: Target) -> None:
         if kind != "llvm":
             advice = (
                 'target="llvm", where threads of a block run one after another, or tscript.interp.run(func, ...)'
-                if kind in ("cuda", "rocm", "opencl", "vulkan", "metal", "webgpu", "nvptx")
+                if kind in GPU_KINDS
                 else 'target="llvm"'
             )
             raise BuildError(
                 f"there is no code generator for target {kind!r} yet, which {_listed(names)} would need\n"
-                f"  try: {advice}"
+                f"  try: {advice}{_left_to_host(mod, names) if kind in GPU_KINDS else ''}"
             )
     levels = {str(target_of(f, main).get_attr("opt-level")) for f in mod.functions.values()}
     if len(levels) > 1:
         raise BuildError("the functions of one build share the optimisation level; give all targets one -opt-level")
+
+
+def _left_to_host(mod: IRModule, names: Sequence[str]) -> str:
+    """A line about loops that no thread of a GPU would run, for all functions together."""
+    left = {n: loops for n in names if (var := _named(mod, n)) is not None and (loops := unbound_loops(var))}
+    if not left:
+        return ""
+    parts = [f"{', '.join(x or 'statements outside of loops' for x in loops)} in {n}" for n, loops in left.items()]
+    shown = "; ".join(parts)
+    return f'\n  note: no thread runs {shown}: bind loops first, as sch.bind(loop, "blockIdx.x")'
+
+
+def _named(mod: IRModule, name: str) -> PrimFunc | None:
+    return next((f for v, f in mod.functions.items() if v.name_hint == name), None)
 
 
 def _listed(names: Sequence[str]) -> str:
