@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.schedule.check import check_schedule, rejects
-from tscript.schedule import LoopRV, Schedule
+from tscript.schedule import LoopRV, Schedule, ScheduleError
 from tscript.script import tir as T
 
 
@@ -102,8 +102,11 @@ def test_threads_have_sums_of_their_own_in_memory_of_their_own(scope: str) -> No
         rejects(overlapping_sums, steps, "bound to threadIdx.x, and its iterations would meet", at=["i"])
 
 
-def test_checks_that_are_left_out_are_left_out_here() -> None:
+def test_without_checks_the_program_is_run_and_shows_it() -> None:
     sch = Schedule(overlapping_sums, enable_check=False)
+    with pytest.raises(ScheduleError, match="its iterations race: iteration"):
+        moved("parallel", True)(sch)
+    sch = Schedule(apart, enable_check=False)
     moved("parallel", True)(sch)
     assert "T.parallel(8)" in sch.mod.script()
 
