@@ -3,6 +3,7 @@
 from tscript.meta_schedule.runner.evaluator_config import EvaluatorConfig
 from tscript.meta_schedule.runner.local_runner import LocalRunner
 from tscript.meta_schedule.runner.measure_job import default_alloc_argument, default_run_evaluator
+from tscript.meta_schedule.runner.rpc_runner import RPCRunner
 from tscript.meta_schedule.runner.runner import (
     PyRunner,
     PyRunnerFuture,
@@ -13,12 +14,14 @@ from tscript.meta_schedule.runner.runner import (
 )
 
 Runner.register_kind("local", LocalRunner)
+Runner.register_kind("rpc", RPCRunner)
 
 __all__ = [
     "EvaluatorConfig",
     "LocalRunner",
     "PyRunner",
     "PyRunnerFuture",
+    "RPCRunner",
     "Runner",
     "RunnerFuture",
     "RunnerInput",
