@@ -249,7 +249,8 @@ class Schedule(ScheduleCore):
         """A context in which steps are not refused for what they may do to the meaning of the program.
 
         When it ends, the program is run on random arguments and compared with the one from before: where something
-        differs, ScheduleError tells what, and the schedule goes back to before the context, as it does if a step fails.
+        differs, or iterations that run at once meet, ScheduleError tells what, and the schedule goes back to before the
+        context, as it does if a step fails. RaceWarning says where such iterations could not be told apart.
         The trace has it all; `undo` takes it back as one step. Raises ScheduleError without a reason.
 
         >>> from tscript.testing.workloads import matmul
