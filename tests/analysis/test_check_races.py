@@ -122,3 +122,24 @@ def test_a_reduction_with_an_init_may_run_over_threads():
     sch.bind(k, "threadIdx.x")
     assert "threadIdx.x" in str(sch.mod)
     assert not check(sch.mod, kinds=("race",))
+
+
+OVERLAPPING = (
+    "for i in T.parallel(8):\n    for d in range(2):\n"
+    "        with T.LetStmt(i + d) as v:\n            t[v] = {value}\n    {after}"
+)
+
+
+def test_elements_that_all_iterations_rewrite_alike_before_they_read_them_are_no_race() -> None:
+    right = OVERLAPPING.format(value="A[v, 0] * T.float32(2)", after="B[i] = t[i] + t[i + 1]")
+    report = check(kernel(right))
+    assert not any(f.kind == "race" for f in (*report.proven, *report.possible))
+    for value, after in (
+        ("A[v, i]", "B[i] = t[i] + t[i + 1]"),
+        ("B[v]", "B[i] = t[i]"),
+        ("t[v] + T.float32(1)", "B[i] = t[i]"),
+        ("A[v, 0]", "B[i] = t[i + 2]"),
+        ("A[v, d]", "B[i] = t[i]"),
+    ):
+        report = check(kernel(OVERLAPPING.format(value=value, after=after)))
+        assert any(f.kind == "race" for f in (*report.proven, *report.possible)), (value, after)

@@ -208,8 +208,12 @@ def together(
     barriers: Sequence[Barrier],
     sizes: Mapping[Var, int],
     replicated: Sequence[Site],
+    rewriting: Sequence[Site] = (),
 ) -> Together | None:
-    """All iterations of `loops`, and what they touch at `sites`; None where that cannot be told."""
+    """All iterations of `loops`, and what they touch at `sites`; None where that cannot be told.
+
+    Sites that are `replicated` store the same in every iteration, those `rewriting` the same in each that stores there.
+    """
     if len({(s.memory.dtype.bits, s.memory.dtype.lanes) for s in sites}) > 1:
         return None
     around = [] if loops[0].outer is None else loops[0].outer.chain()
@@ -250,6 +254,9 @@ def together(
         all(t.points.complete for t in traces),
     )
     _ignore_replicated(found, np.repeat([t.site in replicated for t in traces], counts), moments)
+    for k, t in enumerate(traces):
+        if t.site in rewriting:
+            _ignore_rewritten(found, np.repeat(np.arange(len(traces)) == k, counts), moments)
     return found
 
 
@@ -271,6 +278,21 @@ def _ignore_replicated(found: Together, copies: np.ndarray[Any, np.dtype[np.bool
     np.maximum.at(last, groups[copies], moments[copies])
     np.minimum.at(read, groups[~copies], moments[~copies])
     found.ignored = copies & (first == last)[groups] & (read > last)[groups]
+
+
+def _ignore_rewritten(found: Together, copies: np.ndarray[Any, np.dtype[np.bool_]], moments: Numbers) -> None:
+    """Pass over elements that only the stores `copies` write, always the same, and each iteration before it reads."""
+    sure = np.concatenate([t.points.sure for t in found.traces])
+    groups: Numbers = np.unique(np.stack([found.cells, found.phases], axis=1), axis=0, return_inverse=True)[1]
+    groups = groups.reshape(-1)
+    own: Numbers = np.unique(np.stack([groups, found.numbers], axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    top = np.iinfo(np.int64).max
+    write = np.full(int(own.max()) + 1, top)
+    np.minimum.at(write, own[copies & sure], moments[copies & sure])
+    late = np.where(copies, write[own] == top, found.writes | (write[own] >= moments))
+    bad = np.zeros(int(groups.max()) + 1, np.bool_)
+    np.logical_or.at(bad, groups, late)
+    found.ignored |= ~bad[groups]
 
 
 def _touched(site: Site) -> list[PrimExpr]:

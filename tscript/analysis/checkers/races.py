@@ -21,10 +21,10 @@ from tscript.analysis.checkers.report import POSSIBLE, PROVEN, Finding
 from tscript.analysis.checkers.separation import always_apart
 from tscript.analysis.checkers.sites import READ, WRITE, Binding, Loop, Site, Survey
 from tscript.ir.base import Node
-from tscript.ir.expr import BufferLoad, Var
+from tscript.ir.expr import BufferLoad, PrimExpr, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import post_order_visit
-from tscript.ir.occurrences import mentions, reads_memory
+from tscript.ir.occurrences import mentions, reads_memory, variables
 from tscript.ir.stmt import BlockRealize, BufferStore, ForKind
 
 KIND: Final = "race"
@@ -139,8 +139,9 @@ def _conflict(func: PrimFunc, group: Group, sites: Sequence[Site], found: Survey
     maybe: Finding | None = None
     written = {s.memory.data: None for s in found.sites if s.role == WRITE and _is_inside(s, group)}
     copies = [s for s in writes if _is_replicated(s, group, written)]
+    rewriting = [s for s in writes if _is_rewriting(s, group, written)]
     for sizes, is_free in assignments(func, *sites):
-        runs = together(sites, group.loops, barriers, sizes, copies)
+        runs = together(sites, group.loops, barriers, sizes, copies, rewriting)
         if runs is None:
             complete = False
             break
@@ -164,6 +165,24 @@ def _is_replicated(site: Site, group: Group, written: Mapping[Var, None]) -> boo
     needed = needed_variables(site.scopes(), [*site.base, value])
     if any(loop.var in needed for loop in group.loops):
         return False
+    return not any(data in written for data in _loaded(value))
+
+
+def _is_rewriting(site: Site, group: Group, written: Mapping[Var, None]) -> bool:
+    """Whether what is stored depends on the element alone, so that all iterations which store there store the same."""
+    statement = site.statement
+    if not isinstance(statement, BufferStore) or site.role != WRITE or statement.predicate is not None:
+        return False
+    subscripts = {i: None for i in statement.indices if isinstance(i, Var)}
+    others = [v for v in variables(statement.value) if v not in subscripts]
+    inside = {s.var: None for s in site.scopes()[site.scopes().index(group.loops[0]) :] if isinstance(s, Loop)}
+    if any(v in inside for v in needed_variables(site.scopes(), others)):
+        return False
+    return not any(data in written for data in _loaded(statement.value))
+
+
+def _loaded(value: PrimExpr) -> list[Var]:
+    """The memory that an expression reads."""
     loaded: list[Var] = []
 
     def look(node: Node) -> None:
@@ -171,7 +190,7 @@ def _is_replicated(site: Site, group: Group, written: Mapping[Var, None]) -> boo
             loaded.append(node.buffer.data)
 
     post_order_visit(value, look)
-    return not any(data in written for data in loaded)
+    return loaded
 
 
 def _meeting(runs: Together) -> tuple[Trace, int, Trace, int] | None:
