@@ -106,7 +106,8 @@ def test_without_checks_the_program_is_run_and_shows_it() -> None:
     sch = Schedule(overlapping_sums, enable_check=False)
     with pytest.raises(ScheduleError, match="its iterations race: iteration"):
         moved("parallel", True)(sch)
-    sch = Schedule(apart, enable_check=False)
+    moved("parallel", True)(Schedule(overlapping_copies, check="numeric"))
+    sch = Schedule(overlapping_copies, enable_check=False)
     moved("parallel", True)(sch)
     assert "T.parallel(8)" in sch.mod.script()
 
