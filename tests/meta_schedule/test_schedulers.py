@@ -19,6 +19,7 @@ from tscript.meta_schedule.task_scheduler import GradientBased, RoundRobin, Task
 from tscript.meta_schedule.task_scheduler.summary import summary
 from tscript.script import ir as I
 from tscript.script import tir as T
+from tscript.support.errors import TuneError
 
 TARGET = "llvm -num-cores 1"
 
@@ -194,6 +195,53 @@ def test_one_task_that_cannot_begin_leaves_the_others(tmp_path):
     assert 'Task #0 "a" cannot be tuned: parameter 1 of' in log
     with pytest.raises(ValueError, match="parameter 1 of .*, n, is no buffer"):
         ms.tune_tir(Two["a"], TARGET, str(tmp_path), space=given, **options)
+
+
+@T.prim_func
+def plain_loops(A: T.Buffer((8,), "float32")):
+    with T.block("opaque"):
+        T.reads()
+        T.writes(A[0:8])
+        for i in range(8):
+            A[i] = 1.0
+
+
+@T.prim_func
+def nothing_to_do(A: T.Buffer((8,), "float32")):
+    for i in range(0):
+        with T.block("a"):
+            vi = T.axis.spatial(0, i)
+            A[vi] = 1.0
+
+
+@T.prim_func
+def any_size(a: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,))
+    for i in range(n):
+        with T.block("a"):
+            vi = T.axis.spatial(n, i)
+            A[vi] = 1.0
+
+
+def tune_plainly(func, work_dir):
+    return ms.tune_tir(
+        func, TARGET, str(work_dir), 2, builder=MockBuilder(), runner=MockRunner(), cost_model="random", seed=1
+    )
+
+
+def test_programs_without_a_block_to_schedule_say_so(tmp_path):
+    with pytest.raises(TuneError, match=r"no schedulable block; wrap the statement"):
+        tune_plainly(plain_loops, tmp_path)
+
+
+def test_unknown_sizes_are_refused_with_the_way_out(tmp_path):
+    with pytest.raises(ValueError, match=r"the shape of A is not constant .*func\.specialize"):
+        tune_plainly(any_size, tmp_path)
+
+
+def test_loops_that_never_run_are_tuned(tmp_path):
+    assert len(tune_plainly(nothing_to_do, tmp_path)) >= 1
 
 
 def test_records_know_failures_of_builders():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from logging import Logger
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from tscript.ir.function import IRModule, PrimFunc
+from tscript.ir.functor import post_order_visit
+from tscript.ir.stmt import Block
 from tscript.meta_schedule.builder import Builder
 from tscript.meta_schedule.cost_model import CostModel
 from tscript.meta_schedule.database import Database
@@ -25,6 +28,7 @@ from tscript.meta_schedule.tune import tune_tasks
 from tscript.meta_schedule.tune_config import TuneConfig
 from tscript.meta_schedule.tune_context import TuneContext, normalize_mod
 from tscript.schedule.schedule import Schedule
+from tscript.support.errors import TuneError
 from tscript.target.target import Target
 
 Space = SpaceGenerator | str | Any
@@ -147,11 +151,35 @@ def _tasks_of(mod: IRModule | PrimFunc, space: Space, special: Mapping[str, Spac
     if unknown:
         raise ValueError(f"special_space names {', '.join(unknown)}; the functions are {', '.join(sorted(names))}")
     tasks: list[_Task] = []
+    refused: list[str] = []
     for name in sorted(names):
         own = special.get(name, space)
-        if own is not None:
+        if own is not None and not _has_choices(names[name], own):
+            refused.append(
+                f"{name} has no schedulable block; wrap the statement that computes in T.block, with an axis for each "
+                "loop around it, so that rules can tell what may be reordered"
+            )
+        elif own is not None:
             tasks.append((name, normalize_mod(names[name].with_attr("global_symbol", "main")), own))
+    if refused and not tasks:
+        raise TuneError("; ".join(refused))
+    for text in refused:
+        logging.getLogger("tscript.meta_schedule").warning("not tuned: %s", text)
     return tasks
+
+
+def _has_choices(func: PrimFunc, space: Space) -> bool:
+    """Whether rules find a block with axes; a space of the user's may do without."""
+    if not isinstance(space, (str, PostOrderApply)):
+        return True
+    found = False
+
+    def look(node: object) -> None:
+        nonlocal found
+        found = found or (isinstance(node, Block) and bool(node.iter_vars))
+
+    post_order_visit(func.body, look)
+    return found
 
 
 def compile_tir(database: Database, mod: IRModule | PrimFunc, target: Target | str) -> Schedule | None:
