@@ -96,3 +96,22 @@ def test_stores_with_gaps_are_left_as_they_are(factor: int) -> None:
     build(s.mod)["main"](source, target)
     expected = (source + 1).reshape(-1, factor).T if factor > 0 else (source + 1)[::-1]
     np.testing.assert_array_equal(target, expected)
+
+
+def test_what_comes_next_is_asked_for_line_by_line() -> None:
+    a, w = te.placeholder((8, 4096), name="A"), te.placeholder((4096,), name="W")
+    b = te.compute((8, 4096), lambda i, j: a[i, j] * w[j], name="B")
+    for nontemporal in (0, 1):
+        s = Schedule(te.create_prim_func([a, w, b]))
+        j = s.get_loops("B")[1]
+        s.annotate(j, "pragma_prefetch_ahead", 4096)
+        s.annotate(j, "pragma_nontemporal", nontemporal)
+        s.vectorize(j)
+        text = lower(s.mod)["main"].script()
+        # Four lines for each 64 elements of A; W is the same for all rows.
+        assert text.count('"llvm.prefetch"') == 4 and "address_of(W" not in text
+        assert "@llvm.prefetch" in build(s.mod).get_source("ll")
+        x, y = np.random.default_rng(0).random((8, 4096), np.float32), np.arange(4096, dtype=np.float32)
+        out = np.empty((8, 4096), np.float32)
+        build(s.mod)["main"](x, y, out)
+        np.testing.assert_array_equal(out, x * y)

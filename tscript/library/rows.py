@@ -103,9 +103,13 @@ def schedule_rows(sch: Schedule, rows: Rows, target: Target) -> None:
         vectorize_partial(sch, partial, 1)
     for block in totals:
         sch.set_scope(block, 0, "local")
-    for block in plain:
-        sch.vectorize(sch.get_loops(block)[-1])
-    vectorize_row(sch, sch.get_loops(out)[-1], is_streamed(rows.nests[-1]))
+    streamed = is_streamed(rows.nests[-1])
+    for block in (*plain, out):
+        loop = sch.get_loops(block)[-1]
+        if streamed:
+            # While this row is worked on in the caches, memory gets the next one.
+            sch.annotate(loop, "pragma_prefetch_ahead", length)
+        vectorize_row(sch, loop, streamed and block is out)
     if rows.nests[-1].steps >= PARALLEL_FROM:
         sch.parallel(row)
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from tscript.ir.construct import call_intrin, cast, const, sub
+from tscript.ir.construct import add, call_intrin, cast, const, sub
 from tscript.ir.expr import BufferLoad, IntImm, PrimExpr
 from tscript.ir.functor import substitute
-from tscript.ir.stmt import BufferStore, For
+from tscript.ir.stmt import BufferStore, Evaluate, For, Stmt
 from tscript.lower.memories import Accesses, index_form, is_invariant
 
 NONTEMPORAL: Final = "pragma_nontemporal"
 """The annotation of a vectorised loop whose output is not read again soon; also the attribute of the statement that
 makes its whole lines: stores of vectors to the memory named are aligned to as many bytes as the value says, and
 bypass the caches."""
+PREFETCH: Final = "pragma_prefetch_ahead"
+"""The annotation of a vectorised loop which says how many elements ahead of what it reads will be read next."""
 LINE: Final = 64
 """Bytes of a cache line, and of the longest vectors."""
 
@@ -59,4 +61,34 @@ def before_line(store: BufferStore, loop: For) -> PrimExpr:
     return cast(call_intrin("int64", "tir.shift_right", rest, const(dtype.bytes.bit_length() - 1, "int64")), "int32")
 
 
-__all__ = ["LINE", "NONTEMPORAL", "before_line", "streamed_store"]
+def prefetches(loop: For, start: PrimExpr, lanes: int) -> list[Stmt]:
+    """Requests for what is read `pragma_prefetch_ahead` elements after what `lanes` iterations from `start` on read.
+
+    Only for memory that a loop around moves on, and by which this one goes element by element. What lies past the end
+    of an array is not touched by a request.
+    """
+    ahead = loop.annotations.get(PREFETCH)
+    distance = ahead.value if isinstance(ahead, IntImm) else ahead
+    inside = Accesses()
+    inside.statement(loop.body)
+    if not isinstance(distance, int) or inside.is_opaque:
+        return []
+    changing = {**inside.defined, loop.loop_var: None}
+    found: dict[PrimExpr, Stmt] = {}
+    for a in inside.found:
+        buffer = a.node.buffer
+        if a.is_store or buffer.dtype.lanes != 1 or a.data in inside.defined or buffer.scope() == "local":
+            continue
+        terms, _ = index_form(a.node.indices[0])
+        others = [t for t in terms if t is not loop.loop_var]
+        if terms.get(loop.loop_var) != 1 or not others or not all(is_invariant(t, changing) for t in others):
+            continue
+        for n in range(0, lanes, max(1, LINE // buffer.dtype.bytes)):
+            place = add(substitute(a.node.indices[0], {loop.loop_var: start}), n + distance)
+            address = call_intrin("handle", "tir.address_of", BufferLoad(buffer, (place,)))
+            request = call_intrin("void", "tir.call_llvm_intrin", "llvm.prefetch", address, 0, 3, 1)
+            found[address] = Evaluate(request)
+    return list(found.values())
+
+
+__all__ = ["LINE", "NONTEMPORAL", "PREFETCH", "before_line", "prefetches", "streamed_store"]

@@ -36,7 +36,7 @@ from tscript.lower.copies import Copy
 from tscript.lower.guards import decide, range_of
 from tscript.lower.lane_dependence import NotVector, require_independent
 from tscript.lower.memories import Accesses, Memories
-from tscript.lower.streams import LINE, NONTEMPORAL, before_line, streamed_store
+from tscript.lower.streams import LINE, NONTEMPORAL, before_line, prefetches, streamed_store
 from tscript.lower.widen import ALL, Mask, Widen, any_lane, combined
 
 MAX_BYTES: Final = 256
@@ -94,7 +94,7 @@ class _Vectorize(Rewriter):
         if chunks > MAX_COPIES:
             outer = var.copy_with()
             start = add(loop.min, mul(outer, const(lanes, var.dtype)))
-            body = self._vector(loop, start, lanes, total)
+            body = seq(*prefetches(loop, start, lanes), self._vector(loop, start, lanes, total))
             parts.append(For(outer, const(0, var.dtype), const(chunks, var.dtype), ForKind.SERIAL, body))
         else:
             parts += [self._vector(loop, _after(loop, i * lanes), lanes, total, i > 0) for i in range(chunks)]
@@ -141,7 +141,8 @@ class _Vectorize(Rewriter):
             return IfThenElse(compare(ex.GT, number, const(0, "int32")), body)
 
         here = add(start, mul(outer, const(lanes, own)))
-        whole = AttrStmt(data, NONTEMPORAL, const(LINE, "int32"), self._lanes(loop, here, lanes, ALL, inside))
+        body = seq(*prefetches(loop, here, lanes), self._lanes(loop, here, lanes, ALL, inside))
+        whole = AttrStmt(data, NONTEMPORAL, const(LINE, "int32"), body)
         parts = [
             some(loop, loop.min, line, head),
             For(outer, const(0, own), count, ForKind.SERIAL, whole),
