@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pytest
 
@@ -34,8 +35,7 @@ def tune(work_dir, builder=None, **options):
         str(work_dir),
         space=space(),
         builder=builder or MockBuilder(),
-        runner=MockRunner(),
-        **options,
+        **{"runner": MockRunner(), **options},
     )
 
 
@@ -102,3 +102,31 @@ def test_the_form_of_older_articles_gives_a_schedule(tmp_path):
 def test_bad_settings_are_named(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         tune(tmp_path, **options)
+
+
+def test_post_optimization_goes_downhill_from_the_best(tmp_path):
+    class Narrow(MockRunner):
+        """The smaller the loop bodies' innermost extents, the slower: the path of the artifact tells the extent."""
+
+        def run(self, runner_inputs):
+            return [
+                ms.runner.RunnerFuture.of(ms.runner.RunnerResult([float(i.artifact_path.split("/")[2])], None))
+                for i in runner_inputs
+            ]
+
+    class Extents(MockBuilder):
+        def build(self, build_inputs):
+            found = []
+            for i in build_inputs:
+                inner = i.mod.script().count("range(1)") + 1
+                extents = [int(n) for n in re.findall(r"T.grid\(([0-9, ]+)\)", i.mod.script())[-1].split(", ")]
+                found.append(ms.builder.BuilderResult(f"/nowhere/{inner + 64 - extents[-1]}/x", None))
+            return found
+
+    first = tune(tmp_path / "a", Extents(), max_trials_global=2, runner=Narrow())
+    second = tune(tmp_path / "b", Extents(), max_trials_global=2, runner=Narrow(), post_optimization=True)
+    best = [min(r.mean_secs for r in d.get_all_tuning_records()) for d in (first, second)]
+    assert 2 < len(second) <= 102
+    assert best[1] < best[0]
+    log = (tmp_path / "b" / "logs" / "tscript.meta_schedule.task_scheduler.log").read_text()
+    assert "id | time MS (s) | time DPMS (s) | speedup" in log

@@ -108,6 +108,7 @@ def tune_tir(
             measure_callbacks=measure_callbacks,
             task_scheduler=task_scheduler,
             module_equality=module_equality,
+            post_optimization=post_optimization,
         )
     return found if config is None else compile_tir(found, mod, target)
 

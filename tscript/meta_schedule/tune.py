@@ -9,6 +9,7 @@ from tscript.meta_schedule.builder import Builder
 from tscript.meta_schedule.cost_model import CostModel
 from tscript.meta_schedule.database import Database, make_database
 from tscript.meta_schedule.measure_callback import MeasureCallback
+from tscript.meta_schedule.post_optimization import refine
 from tscript.meta_schedule.run_state import RunState
 from tscript.meta_schedule.runner import Runner
 from tscript.meta_schedule.task_scheduler import TaskScheduler
@@ -30,6 +31,7 @@ def tune_tasks(
     measure_callbacks: MeasureCallback | Sequence[MeasureCallback] | str = "default",
     task_scheduler: TaskScheduler | str = "gradient",
     module_equality: str = "structural",
+    post_optimization: bool = False,
 ) -> Database:
     """Tune tasks, and return the database of what was measured.
 
@@ -37,6 +39,8 @@ def tune_tasks(
     `num_trials_per_iter` are built and measured at a time. Parts may be given by their words. The database is in
     `work_dir` unless one is given; what it holds already is where the search begins, and so are the random numbers (of
     a task with the same seed) and the cost model that an earlier run left in `work_dir`.
+
+    `post_optimization` then changes the choices of the best schedules one at a time, in up to 100 more trials each.
 
     Raises ValueError for no tasks, for as many weights as not there are tasks, and for words that name no part.
     """
@@ -80,6 +84,8 @@ def tune_tasks(
         cost_model,
         state.resume,
     )
+    if post_optimization:
+        refine(tasks, database, builder, runner)  # pyright: ignore[reportArgumentType]
     return database
 
 

@@ -23,6 +23,11 @@ class RemoveBuildArtifact(MeasureCallback):
         runner_results: list[RunnerResult],
     ) -> None:
         """Delete what the batch left."""
+        self.remove(builder_results)
+
+    @staticmethod
+    def remove(builder_results: list[BuilderResult]) -> None:
+        """Delete the folders of artifacts."""
         for built in builder_results:
             if built.artifact_path is not None:
                 shutil.rmtree(Path(built.artifact_path).parent, ignore_errors=True)
