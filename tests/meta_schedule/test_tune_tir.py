@@ -130,3 +130,16 @@ def test_post_optimization_goes_downhill_from_the_best(tmp_path):
     assert best[1] < best[0]
     log = (tmp_path / "b" / "logs" / "tscript.meta_schedule.task_scheduler.log").read_text()
     assert "id | time MS (s) | time DPMS (s) | speedup" in log
+
+
+def test_the_curve_of_a_run_rises(tmp_path):
+    database = tune(tmp_path)
+    curve = ms.tuning_curve(database, Matmul, TARGET)
+    assert len(curve.gflops) == len(curve.seconds) == 24
+    assert curve.gflops == sorted(curve.gflops)
+    best = min(r.mean_secs for r in database.get_all_tuning_records())
+    assert curve.gflops[-1] == pytest.approx(2 * 32 * 48 * 64 / best / 1e9)
+    assert curve.seconds == sorted(curve.seconds)
+    assert curve.text().count("*") == 24
+    assert curve.svg(over_time=True).startswith("<svg")
+    assert ms.tuning_curve(database, Matmul, "llvm -num-cores 9").text() == "no trials"

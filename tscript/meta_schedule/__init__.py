@@ -17,6 +17,7 @@ from tscript.meta_schedule import (
     tir_integration,
 )
 from tscript.meta_schedule.component import derived_object
+from tscript.meta_schedule.curve import Curve, tuning_curve
 from tscript.meta_schedule.profiler import Profiler
 from tscript.meta_schedule.tir_integration import compile_tir, tune_tir
 from tscript.meta_schedule.tune import tune_tasks
@@ -24,6 +25,7 @@ from tscript.meta_schedule.tune_config import TuneConfig
 from tscript.meta_schedule.tune_context import TuneContext
 
 __all__ = [
+    "Curve",
     "Profiler",
     "TuneConfig",
     "TuneContext",
@@ -45,4 +47,5 @@ __all__ = [
     "tir_integration",
     "tune_tasks",
     "tune_tir",
+    "tuning_curve",
 ]
