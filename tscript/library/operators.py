@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tscript.library.elementwise import ELEMENTWISE
+from tscript.library.low_precision import LOW_PRECISION
 from tscript.library.matmul import PRODUCT
 from tscript.library.operator import Operator
 from tscript.library.reductions import REDUCTION
@@ -12,6 +13,7 @@ from tscript.library.rows import LAYER_NORM, RMS_NORM, ROWS, SOFTMAX
 from tscript.library.transpose import TRANSPOSE
 
 OPERATORS: Final[tuple[Operator, ...]] = (
+    LOW_PRECISION,
     PRODUCT,
     SOFTMAX,
     LAYER_NORM,

@@ -19,6 +19,7 @@ from tscript.ir.expr import Broadcast, BufferLoad, IntImm, PrimExpr, Ramp, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import Rewriter
 from tscript.ir.stmt import Allocate, BufferStore, DeclBuffer, For, LetStmt
+from tscript.lower.indices import plain_index
 from tscript.support.errors import LoweringError
 
 _MAX_BYTES: Final = (1 << 63) - 1
@@ -94,7 +95,7 @@ class _Flatten(Rewriter):
     def _indices(self, access: Any) -> tuple[PrimExpr, ...]:
         buffer: Buffer = access.buffer
         self.accessed[buffer] = None
-        indices = [self.rewrite(i) for i in access.indices]
+        indices = [plain_index(self.rewrite(i), self._bounds) for i in access.indices]
         wide = _offset(buffer, [widened(i) for i in indices], INT64)
         assert wide is not None
         # Asked of the wide form, in which constants have not wrapped.
