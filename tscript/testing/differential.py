@@ -32,8 +32,8 @@ def check_round_trip(func: PrimFunc) -> str:
     return text
 
 
-def run_both(func: PrimFunc, seed: int, *, exact: bool = True) -> None:
-    """Run `func` in the interpreter and as native code on the same random arguments, and compare bit by bit.
+def run_both(func: PrimFunc, seed: int, *, exact: bool = True, target: str = "llvm") -> None:
+    """Run `func` in the interpreter and as native code of `target` on the same random arguments; compare bit by bit.
 
     With `exact=False`, floats may differ by a few units in the last place. NaNs are equal to each other.
     """
@@ -41,7 +41,7 @@ def run_both(func: PrimFunc, seed: int, *, exact: bool = True) -> None:
     expected, got = random_arguments(func, seed), random_arguments(func, seed)
     interp.run(func, *expected)
     # To the last bit means that no product joins a sum in one rounding.
-    build(func, target="llvm -fast-math-contract=0" if exact else "llvm")[func.__name__](*got)
+    build(func, target=f"{target} -fast-math-contract=0" if exact else target)[func.__name__](*got)
     for k, (e, g) in enumerate(zip(expected, got, strict=True)):
         if isinstance(e, np.ndarray) and isinstance(g, np.ndarray):
             compare_arrays(g, e, f"parameter {k} of {func.__name__}", exact=exact)

@@ -18,11 +18,13 @@ from tscript.testing.watched import WatchedSchedule
 from tscript.testing.workloads import Workload
 
 
-def check_random_schedule(workload: Workload, seed: int, *, most_steps: int = 8, native: bool = True) -> RandomSteps:
+def check_random_schedule(
+    workload: Workload, seed: int, *, most_steps: int = 8, native: bool = True, target: str = "llvm"
+) -> RandomSteps:
     """Schedule `workload` at random, and hold the result to the unscheduled program; the counts of steps.
 
-    The program is verified after every step, printed and read back, interpreted, and (with `native`) built; the trace
-    is replayed from its objects and from JSON. Raises AssertionError or what went wrong.
+    The program is verified after every step, printed and read back, interpreted, and (with `native`) built for
+    `target`, a CPU; the trace is replayed from its objects and from JSON. Raises AssertionError or what went wrong.
     """
     rng = random.Random(seed)
     steps = RandomSteps(rng)
@@ -38,7 +40,7 @@ def check_random_schedule(workload: Workload, seed: int, *, most_steps: int = 8,
     _compare(workload, got, expected, "the interpreter")
     if native:
         again = workload.arguments(seed)
-        build(func, target="llvm")(*again)
+        build(func, target=target)(*again)
         _compare(workload, again, expected, "native code")
     assert sch.trace is not None
     replayed, from_json = Schedule(workload.func, seed=1), Schedule(workload.func, seed=1)
