@@ -17,8 +17,10 @@ from tscript.target.target import Target
 def recognise(func: PrimFunc) -> str | None:
     """The name of the operator that a function computes, by its structure; None if the library has none for it.
 
-    >>> from tscript.testing.workloads import add
-    >>> recognise(add(64).func)
+    >>> from tscript.testing.workloads import argmax, matmul
+    >>> recognise(matmul(8, 8, 8).func)
+    'product'
+    >>> recognise(argmax(8, 8).func)
     """
     found = _find(func)
     return None if found is None else found[0].name

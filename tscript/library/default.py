@@ -47,6 +47,7 @@ def inline(sch: Schedule, block: BlockRV) -> None:
 
 
 def spread(sch: Schedule, block: BlockRV, target: Target) -> None:
+    """Run the spatial loops of a block in parallel, and the innermost in vectors, as far as that is legal and pays."""
     loops = sch.get_loops(block)
     own = _own(sch, loops)
     if not own:

@@ -32,9 +32,11 @@ def get_amx_block_intrin(a_dtype: str, b_dtype: str, c_dtype: str, steps: int) -
         raise ValueError(f"AMX has no product of {a_dtype} and {b_dtype} in {c_dtype}")
     if steps < 1:
         raise ValueError(f"a block is at least one tile deep, not {steps}")
-    instruction = "llvm.x86." + INSTRUCTIONS[a_dtype, b_dtype, c_dtype]
-    size = 2 if a_dtype == "bfloat16" else 1
-    width = 4 // size
+    return _description(a_dtype, b_dtype, c_dtype, steps), _implementation(a_dtype, b_dtype, c_dtype, steps)
+
+
+def _description(a_dtype: str, b_dtype: str, c_dtype: str, steps: int) -> PrimFunc:
+    width = 2 if a_dtype == "bfloat16" else 4
     count = 16 * width
     depth = count * steps
 
@@ -52,6 +54,17 @@ def get_amx_block_intrin(a_dtype: str, b_dtype: str, c_dtype: str, steps: int) -
                     C[vi, vj] = C[vi, vj] + T.cast(A[vk // count, vi, vk % count], c_dtype) * T.cast(
                         B[vk // width, vj, vk % width], c_dtype
                     )
+
+    return block_product_desc
+
+
+def _implementation(a_dtype: str, b_dtype: str, c_dtype: str, steps: int) -> PrimFunc:
+    instruction = "llvm.x86." + INSTRUCTIONS[a_dtype, b_dtype, c_dtype]
+    load, store = "llvm.x86.tileloadd64", "llvm.x86.tilestored64"
+    size = 2 if a_dtype == "bfloat16" else 1
+    width = 4 // size
+    count = 16 * width
+    depth = count * steps
 
     @T.prim_func
     def block_product_impl(a: T.handle, b: T.handle, c: T.handle) -> None:
@@ -74,59 +87,26 @@ def get_amx_block_intrin(a_dtype: str, b_dtype: str, c_dtype: str, steps: int) -
             T.evaluate(T.call_llvm_intrin("void", "llvm.x86.ldtilecfg", config.data))
             # Tiles 0 to 3 are C, 4 and 5 rows of A, 6 and 7 columns of B.
             for t in T.unroll(4):
-                T.evaluate(
-                    T.call_llvm_intrin(
-                        "void",
-                        "llvm.x86.tileloadd64",
-                        T.cast(t, "int8"),
-                        C.access_ptr("r", offset=t // 2 * 16 * c_row + t % 2 * 16),
-                        T.cast(c_row * 4, "int64"),
-                    )
-                )
+                at = C.access_ptr("r", offset=t // 2 * 16 * c_row + t % 2 * 16)
+                T.evaluate(T.call_llvm_intrin("void", load, T.cast(t, "int8"), at, T.cast(c_row * 4, "int64")))
             for s in range(steps):
                 for t in T.unroll(2):
-                    T.evaluate(
-                        T.call_llvm_intrin(
-                            "void",
-                            "llvm.x86.tileloadd64",
-                            T.cast(t + 4, "int8"),
-                            A.access_ptr("r", offset=s * a_step + t * 16 * count),
-                            T.int64(64),
-                        )
-                    )
+                    at = A.access_ptr("r", offset=s * a_step + t * 16 * count)
+                    T.evaluate(T.call_llvm_intrin("void", load, T.cast(t + 4, "int8"), at, T.int64(64)))
                 for t in T.unroll(2):
-                    T.evaluate(
-                        T.call_llvm_intrin(
-                            "void",
-                            "llvm.x86.tileloadd64",
-                            T.cast(t + 6, "int8"),
-                            B.access_ptr("r", offset=s * 16 * b_row + t * 16 * width),
-                            T.cast(b_row * size, "int64"),
-                        )
-                    )
+                    at = B.access_ptr("r", offset=s * 16 * b_row + t * 16 * width)
+                    row = T.cast(b_row * size, "int64")
+                    T.evaluate(T.call_llvm_intrin("void", load, T.cast(t + 6, "int8"), at, row))
                 for t in T.unroll(4):
-                    T.evaluate(
-                        T.call_llvm_intrin(
-                            "void",
-                            instruction,
-                            T.cast(t, "int8"),
-                            T.cast(t // 2 + 4, "int8"),
-                            T.cast(t % 2 + 6, "int8"),
-                        )
-                    )
+                    x = T.cast(t // 2 + 4, "int8")
+                    y = T.cast(t % 2 + 6, "int8")
+                    T.evaluate(T.call_llvm_intrin("void", instruction, T.cast(t, "int8"), x, y))
             for t in T.unroll(4):
-                T.evaluate(
-                    T.call_llvm_intrin(
-                        "void",
-                        "llvm.x86.tilestored64",
-                        T.cast(t, "int8"),
-                        C.access_ptr("w", offset=t // 2 * 16 * c_row + t % 2 * 16),
-                        T.cast(c_row * 4, "int64"),
-                    )
-                )
+                at = C.access_ptr("w", offset=t // 2 * 16 * c_row + t % 2 * 16)
+                T.evaluate(T.call_llvm_intrin("void", store, T.cast(t, "int8"), at, T.cast(c_row * 4, "int64")))
             T.evaluate(T.call_llvm_intrin("void", "llvm.x86.tilerelease"))
 
-    return block_product_desc, block_product_impl
+    return block_product_impl
 
 
 DEPTHS = (1, 2, 4, 8, 16, 32)
