@@ -56,6 +56,17 @@ class Case:
     bytes: int
     numpy: Callable[[list[Any]], object] | None
     torch: Callable[[Any, list[Any]], object]
+    aligned: bool = False
+    """Whether the arrays begin at a cache line, as those of `tscript.nd` do and large ones of NumPy do not."""
+
+
+def _aligned(array: Any) -> Any:
+    """A copy that begins at a cache line."""
+    room = np.empty(array.nbytes + 64, np.uint8)
+    first = -room.ctypes.data % 64
+    result = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    result[...] = array
+    return result
 
 
 def _softmax(arrays: list[Any]) -> None:
@@ -92,6 +103,15 @@ def cases(small: bool = False) -> dict[str, Case]:
             lambda torch, t: torch.softmax(t[0], 1, out=t[1]),
         )
 
+    def transpose(aligned: bool) -> Case:
+        return Case(
+            workloads.transpose(n, n),
+            8 * count,
+            lambda t: np.copyto(t[1], t[0].T),
+            lambda torch, t: t[1].copy_(t[0].t()),
+            aligned,
+        )
+
     return {
         "softmax_4096": softmax(n),
         "softmax_1024x4096": softmax(n // 4),
@@ -119,12 +139,8 @@ def cases(small: bool = False) -> dict[str, Case]:
             lambda t: np.matmul(t[0], t[1], out=t[2]),
             lambda torch, t: torch.mv(t[0], t[1], out=t[2]),
         ),
-        "transpose_4096": Case(
-            workloads.transpose(n, n),
-            8 * count,
-            lambda t: np.copyto(t[1], t[0].T),
-            lambda torch, t: t[1].copy_(t[0].t()),
-        ),
+        "transpose_4096": transpose(False),
+        "transpose_4096_aligned": transpose(True),
     }
 
 
@@ -170,10 +186,12 @@ def measure(keys: Sequence[str], rounds: int, threads: int, torch: Any, small: b
         case = cases(small)[key]
         kernel = tscript.build(library.schedule(case.work.func).mod, target="llvm")["main"]
         arrays = case.work.arguments()
+        if case.aligned:
+            arrays = [_aligned(a) for a in arrays]
         kernel(*arrays)
         case.work.check(arrays)
         contenders: Contenders = {"ours": lambda k=kernel, a=arrays: k(*a), "copy": copy}
-        others = [*arrays[:-1], np.empty_like(arrays[-1])]
+        others = [*arrays[:-1], _aligned(arrays[-1]) if case.aligned else np.zeros_like(arrays[-1])]
         if case.numpy is not None and threads == 1:
             contenders["numpy"] = lambda c=case.numpy, a=others: c(a)
         if torch is not None:

@@ -69,6 +69,7 @@ def permuted(shape: tuple[int, ...], order: tuple[int, ...], dtype: str = "float
 CASES = [
     ("transpose", workloads.transpose(512, 256)),
     ("transpose", workloads.transpose(1000, 1003)),
+    ("transpose", workloads.transpose(2048, 2304)),
     ("transpose", workloads.transpose(1, 9)),
     ("transpose", workloads.transpose(3, 5)),
     ("transpose", permuted((5, 40, 33), (0, 2, 1))),

@@ -14,6 +14,7 @@ from tscript.codegen.llvm.processors import is_x86
 from tscript.driver import build, lower
 from tscript.schedule import Schedule
 from tscript.script import from_source
+from tscript.testing.workloads import transpose
 
 
 def scaled(count: int, dtype: str = "float32", start: int = 0, annotate: bool = True, chunk: int = 0) -> Any:
@@ -115,3 +116,24 @@ def test_what_comes_next_is_asked_for_line_by_line() -> None:
         out = np.empty((8, 4096), np.float32)
         build(s.mod)["main"](x, y, out)
         np.testing.assert_array_equal(out, x * y)
+
+
+@pytest.mark.parametrize(("rows", "streams"), [(64, True), (72, False)])
+def test_tiles_of_whole_lines_bypass_the_caches_where_the_array_begins_at_one(rows: int, streams: bool) -> None:
+    s = Schedule(transpose(rows, 48).func)
+    i, j = s.get_loops("B")
+    i0, i1 = s.split(i, [None, 16])
+    # Rows of 72 elements do not all begin at a line.
+    j0, j1 = s.split(j, [None, 8 if rows == 72 else 16])
+    s.reorder(i0, j0, i1, j1)
+    s.annotate(i0, "pragma_nontemporal", 1)
+    s.parallel(i0)
+    s.unroll(i1)
+    s.vectorize(j1)
+    assert ('"pragma_nontemporal", 64' in lower(s.mod)["main"].script()) == streams
+    assert ("!nontemporal" in build(s.mod).get_source("ll")) == streams
+    for offset in (0, 4):
+        a, b = placed(rows * 48, "float32", 0).reshape(rows, 48), placed(rows * 48, "float32", offset)
+        a[:] = np.random.default_rng(0).random((rows, 48), np.float32)
+        build(s.mod)["main"](a, b.reshape(48, rows))
+        np.testing.assert_array_equal(b.reshape(48, rows), a.T)

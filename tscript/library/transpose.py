@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from tscript.ir.expr import BufferLoad
 from tscript.ir.function import PrimFunc
 from tscript.library.blocks import leaves
-from tscript.library.nests import PARALLEL_FROM, Nest, nests_of
+from tscript.library.nests import PARALLEL_FROM, Nest, is_streamed, nests_of
 from tscript.library.operator import Operator
 from tscript.meta_schedule.vector_registers import VectorRegisters
 from tscript.schedule.schedule import Schedule
 from tscript.target.target import Target
 
-BLOCK = 4
-"""Tiles of a block in each direction: rows that are read and written are whole cache lines, and few at a time."""
+BLOCK = 16
+"""Tiles that follow each other along the rows that are read."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def schedule_transpose(sch: Schedule, found: Transpose, target: Target) -> None:
     >>> sch = tscript.tir.Schedule(func)
     >>> schedule_transpose(sch, find_transpose(func), Target("llvm -mcpu=skylake-avx512"))
     >>> [sch.get(loop).extent.value for loop in sch.get_loops("B")]
-    [8, 8, 4, 4, 16, 16]
+    [2, 32, 16, 16, 16]
     """
     (block,) = leaves(sch)
     lanes = min(16, VectorRegisters.of(target).lanes(found.nest.buffer.dtype.bits))
@@ -62,13 +62,15 @@ def schedule_transpose(sch: Schedule, found: Transpose, target: Target) -> None:
             sch.parallel(outer)
         return
     tile = sch.cache_read(block, 0, "local")
-    counts = [_tiles(found.nest.extents[n] or 0, lanes) for n in (found.axis, -1)]
-    moved_block, moved_tile, moved_lane = sch.split(moved, [None, counts[0], lanes])
-    last_block, last_tile, last_lane = sch.split(last, [None, counts[1], lanes])
-    sch.reorder(*rest, moved_block, last_block, last_tile, moved_tile, moved_lane, last_lane)
+    tiles = _tiles(found.nest.extents[found.axis] or 0, lanes)
+    moved_block, moved_tile, moved_lane = sch.split(moved, [None, tiles, lanes])
+    last_tile, last_lane = sch.split(last, [None, lanes])
+    sch.reorder(*rest, moved_block, last_tile, moved_tile, moved_lane, last_lane)
     sch.compute_at(tile, moved_tile)
     *_, row, lane = sch.get_loops(tile)
     outer = sch.fuse(*rest, moved_block) if rest else moved_block
+    if is_streamed(found.nest):
+        sch.annotate(outer, "pragma_nontemporal", 1)
     if found.nest.steps >= PARALLEL_FROM:
         sch.parallel(outer)
     for loop in (row, moved_lane):
@@ -79,7 +81,7 @@ def schedule_transpose(sch: Schedule, found: Transpose, target: Target) -> None:
 
 def _tiles(extent: int, lanes: int) -> int:
     """Tiles of a block along a dimension: no more than leave none out, since those need guards."""
-    return next(n for n in (BLOCK, BLOCK // 2, 1) if extent % (n * lanes) == 0 or n == 1)
+    return next(n for n in (BLOCK, BLOCK // 2, BLOCK // 4, 1) if extent % (n * lanes) == 0 or n == 1)
 
 
 TRANSPOSE = Operator("transpose", find_transpose, schedule_transpose)

@@ -16,6 +16,7 @@ from tscript.lower.partition import partition_loops
 from tscript.lower.private import private_memory
 from tscript.lower.realize import lower_realize
 from tscript.lower.registers import promote_tiles
+from tscript.lower.streams import stream_tiles
 from tscript.lower.threads import serialize_threads
 from tscript.lower.tile_shuffles import shuffle_tiles
 from tscript.lower.unroll import unroll_loops
@@ -53,6 +54,7 @@ CPU_PIPELINE: Final[tuple[Pass, ...]] = (
     _pass(flatten_buffers, needs="no_blocks no_realize", gives="flat_buffers"),
     _pass(vectorize_loops, needs="flat_buffers", gives="no_vector_loops"),
     _pass(shuffle_tiles, needs="flat_buffers no_vector_loops"),
+    _pass(stream_tiles, needs="flat_buffers no_vector_loops"),
     _pass(promote_tiles, needs="flat_buffers no_vector_loops"),
 )
 """From any program to what a CPU back end takes: loops over flat memory."""

@@ -6,12 +6,15 @@ loop is cut where it runs: the iterations before the first line, whole lines, an
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from tscript.ir.construct import add, call_intrin, cast, const, sub
-from tscript.ir.expr import BufferLoad, IntImm, PrimExpr
-from tscript.ir.functor import substitute
-from tscript.ir.stmt import BufferStore, Evaluate, For, Stmt
+from tscript.ir.buffer import Buffer
+from tscript.ir.construct import add, call_intrin, cast, compare, const, sub
+from tscript.ir.expr import EQ, BufferLoad, IntImm, PrimExpr, Ramp
+from tscript.ir.function import PrimFunc
+from tscript.ir.functor import Rewriter, substitute
+from tscript.ir.stmt import AttrStmt, BufferStore, Evaluate, For, IfThenElse, Stmt
+from tscript.lower.copies import Copy
 from tscript.lower.memories import Accesses, index_form, is_invariant
 
 NONTEMPORAL: Final = "pragma_nontemporal"
@@ -91,4 +94,49 @@ def prefetches(loop: For, start: PrimExpr, lanes: int) -> list[Stmt]:
     return list(found.values())
 
 
-__all__ = ["LINE", "NONTEMPORAL", "PREFETCH", "before_line", "prefetches", "streamed_store"]
+def stream_tiles(func: PrimFunc) -> PrimFunc:
+    """Let tiles bypass the caches where `pragma_nontemporal` is on a loop that is not vectorised, and so around them.
+
+    Where all that the loop stores to an array are vectors of whole lines, if the array begins at a line, it gets a
+    version with such stores; which one runs is decided in each iteration. Expects no vectorised loops.
+    """
+    return func.replace(body=_Streams().rewrite(func.body))
+
+
+class _Streams(Rewriter):
+    memoize = False
+
+    def rewrite_For(self, loop: For) -> Any:
+        flag = loop.annotations.get(NONTEMPORAL)
+        stored = _whole_lines(loop.body) if (flag.value if isinstance(flag, IntImm) else flag) else None
+        if stored is None:
+            return self.rewrite_children(loop)
+        start = BufferLoad(stored, (const(0, stored.shape[0].dtype),))
+        address = call_intrin("int64", "tir.reinterpret", call_intrin("handle", "tir.address_of", start))
+        begins = compare(EQ, call_intrin("int64", "tir.bitwise_and", address, const(LINE - 1, "int64")), 0)
+        quick = AttrStmt(stored.data, NONTEMPORAL, const(LINE, "int32"), loop.body)
+        return loop.replace(body=IfThenElse(begins, quick, Copy({}, fresh=True).rewrite(loop.body)))
+
+
+def _whole_lines(body: Stmt) -> Buffer | None:
+    """The one array that `body` stores to, apart from its own memory, if each store is of whole lines."""
+    inside = Accesses()
+    inside.statement(body)
+    stores = [a.node for a in inside.found if a.is_store and a.data not in inside.defined]
+    if not stores or any(s.buffer is not stores[0].buffer or len(s.indices) != 1 for s in stores):
+        return None
+    buffer = stores[0].buffer
+    line = LINE // buffer.dtype.bytes
+    if buffer.dtype.lanes != 1 or buffer.scope() == "local" or not isinstance(stores[0], BufferStore):
+        return None
+    for s in stores:
+        index = s.indices[0]
+        if not isinstance(index, Ramp) or not isinstance(index.stride, IntImm) or index.stride.value != 1:
+            return None
+        terms, constant = index_form(index.base)
+        if s.predicate is not None or any(n % line for n in (index.lanes, constant, *terms.values())):
+            return None
+    return buffer
+
+
+__all__ = ["LINE", "NONTEMPORAL", "PREFETCH", "before_line", "prefetches", "stream_tiles", "streamed_store"]
