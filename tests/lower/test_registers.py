@@ -199,3 +199,59 @@ def test_a_parallel_loop_shares_no_registers() -> None:
             B[0] = 1
 
     assert promote_tiles(main) is main
+
+
+def sums(index: str, first: str = "pass") -> Any:
+    """Sums of rows whose start is set under a condition that is known when the program runs only."""
+    return from_source(
+        "@T.prim_func\n"
+        "def main(A: T.Buffer((6, 40), 'float32'), B: T.Buffer((6,), 'float32'), n: T.int32):\n"
+        "    T.func_attr({'tir.noalias': True})\n"
+        "    total = T.decl_buffer((6,))\n"
+        f"    {first}\n"
+        "    for i in range(6):\n"
+        "        for k0 in range(10):\n"
+        "            for k1 in range(4):\n"
+        "                if k0 * 4 + k1 == n:\n"
+        f"                    total[{index}] = T.float32(0)\n"
+        f"                total[{index}] = total[{index}] + A[i, k0 * 4 + k1]\n"
+        f"        B[i] = total[{index}]\n"
+    )
+
+
+@pytest.mark.parametrize("index", ["i", "5 - i"])
+def test_what_nothing_was_stored_in_is_not_loaded_into_a_tile(index: str) -> None:
+    func = sums(index)
+    low = lower(func)["main"]
+    assert "total_tile[0] + A" in low.script()
+    assert not re.search(r"total_tile\w*\[0\] = total\[", low.script())
+    a, b = np.random.default_rng(0).random((6, 40), np.float32), np.zeros(6, np.float32)
+    interp.run(low, a, b, 0, check_uninitialized=True)
+    np.testing.assert_allclose(b, a.sum(1), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("index", "first"),
+    [
+        # Another iteration of the loop around stored there.
+        ("i // 2", "pass"),
+        # Something else stored there.
+        ("i", "total[2] = T.float32(7)"),
+    ],
+)
+def test_what_may_have_been_stored_before_is_loaded_into_a_tile(index: str, first: str) -> None:
+    func = sums(index, first)
+    low = lower(func)["main"]
+    assert re.search(r"total_tile\w*\[0\] = total\[", low.script())
+    a = np.random.default_rng(0).random((6, 40), np.float32)
+    expected, got, native = (np.zeros(6, np.float32) for _ in range(3))
+    interp.run(func, a, expected, 0)
+    interp.run(low, a, got, 0)
+    build(func)(a, native, 0)
+    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_allclose(native, expected, rtol=1e-5)
+
+
+def test_a_loop_inside_uses_the_tile_of_the_loop_around() -> None:
+    text = lower(sums("i"))["main"].script()
+    assert set(re.findall(r"total_tile\w*", text)) == {"total_tile"}

@@ -62,6 +62,10 @@ class Memories:
             return True
         return a in self._given and b in self._given and not self._no_alias
 
+    def is_private(self, a: Var) -> bool:
+        """Whether the function allocates the memory of `a`, and nothing reaches it but accesses by that name."""
+        return a in self._owned and a not in self._named
+
 
 @dataclass(slots=True, eq=False)
 class Access:
