@@ -34,8 +34,8 @@ def choose_tile(rows: int | None, columns: int | None, bits: int, registers: Vec
 
     >>> choose_tile(1024, 1024, 32, VectorRegisters(64, 32))
     Tile(rows=6, vectors=4, lanes=16)
-    >>> choose_tile(56, 64, 32, VectorRegisters(64, 32))
-    Tile(rows=7, vectors=3, lanes=16)
+    >>> choose_tile(4096, 8, 32, VectorRegisters(32, 16))
+    Tile(rows=14, vectors=1, lanes=8)
     """
     lanes = registers.lanes(bits)
     best: tuple[float, Tile] | None = None
