@@ -54,8 +54,8 @@ def schedule_reduction(sch: Schedule, nest: Nest, target: Target) -> None:
     >>> func = matvec(512, 512).func
     >>> sch = tscript.tir.Schedule(func)
     >>> schedule_reduction(sch, find_reduction(func), Target("llvm -mcpu=skylake-avx512"))
-    >>> [tscript.tir.ForKind.NAMES[sch.get(loop).kind] for loop in sch.get_loops("y_rf_update")]
-    ['parallel', 'serial', 'vectorized']
+    >>> [sch.get(b).name_hint for b in sch.get_child_blocks(sch.get_block("root"))]
+    ['y_rf_init', 'y_rf_update', 'y_rf_init', 'y_rf_update', 'y']
     """
     (block,) = leaves(sch)
     rank = nest.kinds.count("S")
