@@ -43,3 +43,14 @@ def test_loops_of_few_steps_become_copies(annotations: str, loops: int) -> None:
     interp.run(func, a, expected)
     build(func)["f"](a, native)
     assert native.tolist() == expected.tolist() == (a * 2).tolist()
+
+
+def test_a_long_loop_below_a_large_limit_stays() -> None:
+    func = from_source(
+        "@T.prim_func\ndef f(A: T.Buffer((70000,), 'int32')):\n    T.func_attr({'global_symbol': 'f'})\n"
+        "    for i in T.serial(70000, annotations={'pragma_auto_unroll_max_step': 1000000}):\n        A[i] = i\n"
+    )
+    assert lower(func)["f"].script().count("A[") == 1
+    a = np.zeros(70000, np.int32)
+    build(func)(a)
+    np.testing.assert_array_equal(a, np.arange(70000))

@@ -57,7 +57,7 @@ class _Unroll(Rewriter):
             return False
         # A loop that stayed counts for more steps than one that becomes a vector.
         has_loop = any_below(loop.body, lambda n: isinstance(n, While) or (isinstance(n, For) and not _is_vector(n)))
-        return not has_loop and loop.extent.value * steps_of(loop.body) <= self._most_steps
+        return not has_loop and loop.extent.value * steps_of(loop.body) <= min(self._most_steps, MAX_STEPS)
 
     @staticmethod
     def _unrolled(loop: For) -> Stmt:
