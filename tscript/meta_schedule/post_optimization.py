@@ -10,6 +10,7 @@ from tscript.meta_schedule.arg_info import ArgInfo
 from tscript.meta_schedule.builder.builder import Builder, BuilderInput
 from tscript.meta_schedule.database.database import Database, TuningRecord
 from tscript.meta_schedule.measure_callback.remove_build_artifact import RemoveBuildArtifact
+from tscript.meta_schedule.postproc.layout_blocks import layout_functions
 from tscript.meta_schedule.runner.runner import Runner, RunnerInput
 from tscript.meta_schedule.search_strategy.sampler import finish
 from tscript.meta_schedule.space_generator.space_generator import SpaceGenerator
@@ -76,8 +77,12 @@ def _measured(
     assert context.mod is not None
     target, args = context.target, ArgInfo.from_entry_func(context.mod)
     built = builder.build([BuilderInput(s.mod, target) for s in batch])
-    paths = [b.artifact_path for b in built if b.artifact_path is not None]
-    futures = iter(runner.run([RunnerInput(p, target.kind.name, args, context.mod) for p in paths]))
+    inputs = [
+        RunnerInput(b.artifact_path, target.kind.name, args, context.mod, layout_functions(s.mod))
+        for b, s in zip(built, batch, strict=True)
+        if b.artifact_path is not None
+    ]
+    futures = iter(runner.run(inputs))
     records: list[TuningRecord] = []
     for sch, b in zip(batch, built, strict=True):
         ran = next(futures).result() if b.artifact_path is not None else None

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from tscript.meta_schedule.postproc.disallow_dynamic_loop import DisallowDynamicLoop
 from tscript.meta_schedule.postproc.postproc import Postproc
+from tscript.meta_schedule.postproc.rewrite_layout import RewriteLayout
 from tscript.meta_schedule.postproc.rewrite_parallel_vectorize_unroll import RewriteParallelVectorizeUnroll
 from tscript.meta_schedule.postproc.rewrite_reduction_block import RewriteReductionBlock
 from tscript.meta_schedule.postproc.rewrite_tensorize import RewriteTensorize
 
 
+def _cpu() -> list[Postproc]:
+    return [DisallowDynamicLoop(), RewriteParallelVectorizeUnroll(), RewriteReductionBlock()]
+
+
 def llvm() -> list[Postproc]:
     """For any CPU."""
-    return [DisallowDynamicLoop(), RewriteParallelVectorizeUnroll(), RewriteReductionBlock()]
+    return [*_cpu(), RewriteLayout()]
 
 
 def with_intrin() -> list[Postproc]:
     """For CPUs that have intrinsics."""
-    return [*llvm(), RewriteTensorize(vectorize_init_loop=True)]
+    return [*_cpu(), RewriteTensorize(vectorize_init_loop=True), RewriteLayout()]
 
 
 for word, parts in (("llvm", llvm), *((w, with_intrin) for w in ("vnni", "avx512", "asimd", "dotprod"))):

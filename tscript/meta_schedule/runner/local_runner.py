@@ -85,6 +85,7 @@ class LocalRunner(Runner):
             self.evaluator_config,
             self.alloc_repeat,
             self._functions,
+            given.layouts,
         )
         if self.cooldown_sec:
             self._executor.submit(time.sleep, self.cooldown_sec)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +12,11 @@ import numpy as np
 from tscript.driver import build
 from tscript.equivalence.arguments import Arguments
 from tscript.equivalence.tolerance import Tolerance, first_difference, reassociation_tolerance
-from tscript.ir.function import IRModule
+from tscript.ir.function import IRModule, PrimFunc
 from tscript.ir.hashing import structural_hash
 from tscript.meta_schedule.arg_info import ArgInfo, TensorInfo, entry_function
 from tscript.meta_schedule.builder.build_job import named
+from tscript.meta_schedule.postproc.layout_blocks import apply_layouts
 from tscript.meta_schedule.runner.evaluator_config import EvaluatorConfig
 from tscript.runtime.device import Device, cpu
 from tscript.runtime.library import load_module
@@ -43,11 +44,15 @@ class Reference:
         self.tolerance: Tolerance = reassociation_tolerance([func])
         build(mod, target="llvm")(*self.expected)
 
-    def require(self, candidate: Module) -> None:
-        """Raise WrongResult for code that makes something else of the arguments."""
-        got: list[Any] = copy.deepcopy(self.given)
+    def require(self, candidate: Module, layouts: Mapping[int, PrimFunc] | None = None) -> None:
+        """Raise WrongResult for code that makes something else of the arguments, where those that `layouts` numbers
+        are given in another layout.
+        """
+        got: list[Any] = apply_layouts(layouts or {}, copy.deepcopy(self.given))
         candidate(*got)
         for k, (g, e) in enumerate(zip(got, self.expected, strict=True)):
+            if k in (layouts or {}):
+                continue  # only read
             where = first_difference(g, e, self.tolerance)
             if where is not None:
                 raise WrongResult(
@@ -119,6 +124,7 @@ def measure(
     config: EvaluatorConfig,
     alloc_repeat: int,
     functions: tuple[Any, Any, Any],
+    layouts: Mapping[int, PrimFunc] | None = None,
 ) -> list[float]:
     """Seconds of each repeat. Raises WrongResult, or whatever the candidate raises."""
     f_alloc_argument, f_run_evaluator, f_cleanup = functions
@@ -126,13 +132,19 @@ def measure(
     try:
         module = load_module(artifact_path)
         if reference is not None:
-            _reference(reference).require(module)
-        args = named(f_alloc_argument, default_alloc_argument)(device, args_info, alloc_repeat)
+            _reference(reference).require(module, layouts)
+        args = named(f_alloc_argument, default_alloc_argument)(device, _taken(args_info, layouts), alloc_repeat)
         if f_run_evaluator is not None or reference is None:
             return list(named(f_run_evaluator, default_run_evaluator)(module, device, config, args))
         return _timed(module, device, config, args, structural_hash(reference))
     finally:
         named(f_cleanup, _nothing)()
+
+
+def _taken(args_info: list[ArgInfo], layouts: Mapping[int, PrimFunc] | None) -> list[ArgInfo]:
+    """What a program takes whose weights are laid out anew."""
+    new = {k: ArgInfo.from_prim_func(f)[1] for k, f in (layouts or {}).items()}
+    return [new.get(k, info) for k, info in enumerate(args_info)]
 
 
 def _timed(module: Module, device: Device, config: EvaluatorConfig, args: list[list[Any]], key: int) -> list[float]:

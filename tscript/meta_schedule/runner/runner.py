@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tscript.ir.function import IRModule
+from tscript.ir.function import IRModule, PrimFunc
 from tscript.meta_schedule.arg_info import ArgInfo
 from tscript.meta_schedule.component import Component
 
@@ -15,13 +15,15 @@ from tscript.meta_schedule.component import Component
 class RunnerInput:
     """Code to measure: its file, the kind of device, and what it takes.
 
-    `reference` is the program before scheduling: what is measured must compute the same.
+    `reference` is the program before scheduling: what is measured must compute the same. `layouts` are what
+    `layout_functions` gives for the scheduled program: parameters that the code takes in another layout than it.
     """
 
     artifact_path: str
     device_type: str
     args_info: list[ArgInfo]
     reference: IRModule | None = None
+    layouts: dict[int, PrimFunc] = field(default_factory=dict[int, PrimFunc])
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tscript.meta_schedule.component import Component
 from tscript.meta_schedule.cost_model.cost_model import CostModel
 from tscript.meta_schedule.database.database import Database
 from tscript.meta_schedule.measure_callback.measure_callback import MeasureCallback
+from tscript.meta_schedule.postproc.layout_blocks import layout_functions
 from tscript.meta_schedule.profiler import Profiler
 from tscript.meta_schedule.progress import Progress
 from tscript.meta_schedule.runner.runner import Runner, RunnerFuture, RunnerInput, RunnerResult
@@ -179,7 +180,9 @@ class TaskScheduler(Component, role="task scheduler"):
         inputs: list[RunnerInput] = []
         for built, candidate in zip(task.builder_results, task.measure_candidates, strict=True):
             if built.artifact_path is not None:
-                inputs.append(RunnerInput(built.artifact_path, target.kind.name, candidate.args_info, task.context.mod))
+                layouts = layout_functions(candidate.sch.mod)
+                given = (candidate.args_info, task.context.mod, layouts)
+                inputs.append(RunnerInput(built.artifact_path, target.kind.name, *given))
         futures = iter(runner.run(inputs))
         task.runner_futures = [
             next(futures) if built.artifact_path is not None else _failed_build(built.error_msg)
