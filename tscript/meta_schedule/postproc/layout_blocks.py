@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,11 @@ LAYOUT_BLOCK = "meta_schedule.layout_rewrite_preproc"
 """The annotation of a block that copies a weight into another layout."""
 
 
-def remove_layout_blocks(mod: IRModule) -> IRModule:
-    """The module without its layout-rewriting blocks; its weights are expected to be in the new layout already.
+_Program = TypeVar("_Program", IRModule, PrimFunc)
+
+
+def remove_layout_blocks(mod: _Program) -> _Program:
+    """The module, or function, without its layout-rewriting blocks; its weights are expected to be in the new layout already.
 
     Each parameter that such a block copies becomes the copy. `lay_out` brings arguments into the new layout. Raises
     TuneError where the copied parameter is used elsewhere, too, so that it is needed in the old layout.
@@ -33,6 +36,8 @@ def remove_layout_blocks(mod: IRModule) -> IRModule:
     >>> remove_layout_blocks(mod) is mod
     True
     """
+    if isinstance(mod, PrimFunc):
+        return _without(mod)
     functions = {v: _without(f) for v, f in mod.functions.items()}
     return mod if all(functions[v] is f for v, f in mod.functions.items()) else mod.replace(functions=functions)
 
