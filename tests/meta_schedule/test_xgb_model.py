@@ -87,6 +87,18 @@ def test_scores_do_not_depend_on_threads():
     assert all(o == first for o in others)
 
 
+def test_little_data_is_learnt_by_one_thread():
+    model = XGBModel(extractor=MadeUp(), num_tuning_cores=8)
+    assert model._threads_for(np.zeros((100, 164))) == 1
+    assert model._threads_for(np.zeros((10000, 164))) == 8
+    assert XGBModel(config=XGBConfig(nthread=3))._threads_for(np.zeros((1, 164))) == 3
+
+
+def test_training_ends_where_every_round_fits_the_data_better():
+    model = trained(100, config=XGBConfig(eta=1e-3))
+    assert 250 < model._rounds <= 300
+
+
 def test_features_are_taken_once():
     model = trained(30)
     candidates, results, _ = problem(10, seed=2)
@@ -224,4 +236,4 @@ def test_without_xgboost(monkeypatch, caplog):
 
 def test_the_word():
     model = CostModel.create("xgb", num_tuning_cores=3, tree_method="hist")
-    assert model._settings["nthread"] == 3 and model._settings["tree_method"] == "hist"
+    assert model._threads == 3 and model._settings["tree_method"] == "hist"

@@ -23,7 +23,9 @@ from tscript.meta_schedule.feature_extractor import FeatureExtractor
 from tscript.meta_schedule.tune_context import TuneContext
 
 _GRID = 2.0**20
-_MAX_ROUNDS = 10000
+_MAX_ROUNDS = 300
+_SMALL = 1 << 20
+"""Numbers up to which more threads wait for each other for longer than they work."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,10 @@ class XGBModel(Learner):
 
     The score to learn is the least time of the workload divided by the candidate's. Candidates count by it too: being
     right about fast ones matters most. Before `num_warmup_samples` measurements, scores are random. Training stops
-    after `early_stopping_rounds` rounds that make nothing better; with `adaptive_training` it waits until there are a
-    fifth more samples. The same data and seed give the same scores with any number of threads. Raises
-    ImportError without xgboost.
+    after `early_stopping_rounds` rounds that make nothing better and after 300 at most, as later ones fit only the
+    noise of measurements; with `adaptive_training` it waits until there are a fifth more samples. Little data is
+    learnt by one thread unless the config says otherwise: on busy cores, several wait for each other. The same data and
+    seed give the same scores with any number of threads. Raises ImportError without xgboost.
 
     The warm-up is shorter than elsewhere (16 candidates; TVM has 100), as many runs measure 64 in all.
 
@@ -75,8 +78,8 @@ class XGBModel(Learner):
         self.verbose_eval = verbose_eval
         self.average_peak_n = average_peak_n
         self.adaptive_training = adaptive_training
-        threads = self.config.nthread or num_tuning_cores or psutil.cpu_count(logical=False) or 1
-        self._settings = {**asdict(self.config), "nthread": threads, "base_score": 0.0, "verbosity": 0}
+        self._threads = self.config.nthread or num_tuning_cores or psutil.cpu_count(logical=False) or 1
+        self._settings = {**asdict(self.config), "base_score": 0.0, "verbosity": 0}
         if tree_method is not None:
             self._settings["tree_method"] = tree_method
         self._booster: Any = None
@@ -105,7 +108,7 @@ class XGBModel(Learner):
         state: dict[str, int] = json.loads(parts.get("state.json", b"{}"))
         booster: Any = None
         if "model.bin" in parts:
-            booster = self._xgb.Booster({"nthread": self._settings["nthread"]})
+            booster = self._xgb.Booster({"nthread": self._threads})
             booster.load_model(bytearray(parts["model.bin"]))
         self.data, self._booster = data, booster
         self._rounds = int(state.get("rounds", 0))
@@ -119,9 +122,14 @@ class XGBModel(Learner):
 
     def _score(self, features: list[Floats]) -> Floats:
         rows, owner = _stacked(features)
-        matrix = self._xgb.DMatrix(rows, nthread=self._settings["nthread"])
+        threads = self._threads_for(rows)
+        self._booster.set_param({"nthread": threads})
+        matrix = self._xgb.DMatrix(rows, nthread=threads)
         found = self._booster.predict(matrix, output_margin=True, iteration_range=(0, self._rounds))
         return np.bincount(owner, found, len(features)).astype("float64")
+
+    def _threads_for(self, rows: Floats) -> int:
+        return self._threads if rows.size > _SMALL or self.config.nthread else 1
 
     def _learn(self, new: int, context: TuneContext) -> None:
         self._new += new
@@ -130,12 +138,14 @@ class XGBModel(Learner):
         self._last_size, self._new = self.data.count, 0
         features, labels = self.data.packed()
         rows, owner = _stacked(features)
-        matrix = self._xgb.DMatrix(rows, label=labels[owner], nthread=self._settings["nthread"])
+        threads = self._threads_for(rows)
+        matrix = self._xgb.DMatrix(rows, label=labels[owner], nthread=threads)
         rounds = _Rounds(self, context.logger, owner, labels)
         callback: Any = type("Watch", (self._xgb.callback.TrainingCallback,), {"after_iteration": rounds.after})()
         self._booster = self._xgb.train(
-            self._settings, matrix, num_boost_round=_MAX_ROUNDS, obj=rounds.objective, evals=[(matrix, "tr")],
-            custom_metric=rounds.metric, callbacks=[callback], verbose_eval=False,
+            {**self._settings, "nthread": threads}, matrix, num_boost_round=_MAX_ROUNDS,
+            obj=rounds.objective, evals=[(matrix, "tr")], custom_metric=rounds.metric, callbacks=[callback],
+            verbose_eval=False,
         )  # fmt: skip
         self._rounds = rounds.best + 1
         context.logger.debug("XGB stopped. Best iteration: %s", rounds.text(rounds.best, rounds.best_scores))
