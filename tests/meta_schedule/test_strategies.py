@@ -222,7 +222,7 @@ class SometimesDie(ms.postproc.PyPostproc):
 
     def apply(self, sch):
         decisions = [int(d[-1]) for d in sch.trace.decisions.values()]
-        if decisions == [16, 1, 1] and os.getpid() != self.owner:
+        if decisions == [16, 16, 16] and os.getpid() != self.owner:
             os._exit(3)
         return True
 

@@ -21,8 +21,10 @@ from tscript.meta_schedule.search_strategy.sampler import Attempt, Outcome, Samp
 from tscript.schedule.trace import Trace
 
 _EMPTY_BATCHES = 5
-_FULL_BATCH = 64
-"""The batch that `population_size` is meant for."""
+_PER_PLACE = 5
+"""Members of the population for each place in a batch: of more, a model of few samples does not choose better."""
+_FULL_POPULATION = 256
+"""From this size on, a population lives for all generations; a smaller one, of a small batch, for fewer."""
 _FIRST_BATCH = 16
 """A model that has learnt nothing learns from few candidates before it has a say in the others."""
 _EXHAUSTED = 128
@@ -50,9 +52,9 @@ class EvolutionarySearch(BatchedSearch):
     """Evolves a population of schedules towards those that the cost model expects to be fast, and measures the best.
 
     Batches grow with what is known: the first is small, so that the model has a say early; later ones are up to half of
-    what was measured, and `num_trials_per_iter` at most. `population_size` is for a batch of 64, smaller batches get a
-    smaller one. What the database holds already for the program and target is not measured again, and the search ends
-    when samples give nothing else.
+    what was measured, and `num_trials_per_iter` at most. The population is five times the batch, and `population_size`
+    at most; one of less than 256 lives for fewer generations. What the database holds already for the program and
+    target is not measured again, and the search ends when samples give nothing else.
 
     A population starts from the best records of the database (`init_measured_ratio` of `population_size`) and from new
     samples of the space, at least `init_min_unmeasured` of them within `max_fail_count` rounds that give none. Each of
@@ -123,6 +125,7 @@ class EvolutionarySearch(BatchedSearch):
             processes=self.context.num_threads,
         )
         self._measured = self._known_programs()
+        self._finished: dict[int, Outcome] = {}
         self._empty = self._stale = 0
 
     def _known_programs(self) -> set[int]:
@@ -149,7 +152,7 @@ class EvolutionarySearch(BatchedSearch):
             count = min(count, max(_FIRST_BATCH, len(self._measured) // 2))
         if not self._model.is_trained:
             return self._propose_samples(count)
-        population = max(1, min(self.population_size, max(_FIRST_BATCH, self.population_size * count // _FULL_BATCH)))
+        population = min(self.population_size, _PER_PLACE * count)
         with Profiler.timeit("EvoSearch/PickBestFromDatabase"):
             measured = self._best_measured(int(population * self.init_measured_ratio))
         log.info("Picked top %d candidate(s) from database", len(measured))
@@ -188,6 +191,7 @@ class EvolutionarySearch(BatchedSearch):
     def _sent(self, picks: list[_Member]) -> list[MeasureCandidate] | None:
         self.context.logger.info("Sending %d candidates(s) for measurement", len(picks))
         if picks:
+            self._finished.update((m.shash, m.outcome) for m in picks)
             return [m.candidate for m in picks]
         self._empty += 1
         if self._stale >= _EXHAUSTED or self._empty >= _EMPTY_BATCHES:
@@ -200,9 +204,13 @@ class EvolutionarySearch(BatchedSearch):
 
     def _best_measured(self, count: int) -> list[_Member]:
         records = self._database.get_top_k(self._workload, count, self.context.target)
-        attempts = [Attempt(r.trace, 1) for r in records]
-        # A record whose rules have changed since may not replay; it is no parent then, and nothing else.
-        members = [self._member(o) for o in self._sampler.run(attempts) if o.trace is not None]
+        # What this search sent is finished already. An earlier record whose rules have changed since may not replay; it
+        # is no parent then, and nothing else.
+        known = [self._finished.get(r.program) if r.program is not None else None for r in records]
+        attempts = [Attempt(r.trace, 1) for r, o in zip(records, known, strict=True) if o is None]
+        replayed = iter(self._sampler.run(attempts))
+        outcomes = [next(replayed) if o is None else o for o in known]
+        members = [self._member(o) for o in outcomes if o.trace is not None]
         self._measured.update(m.shash for m in members)
         return members
 
@@ -240,7 +248,8 @@ class EvolutionarySearch(BatchedSearch):
         heap: list[tuple[float, int, _Member]] = []
         order = 0
         size = len(population)
-        for i in range(self.genetic_num_iters + 1):
+        generations = -(-self.genetic_num_iters * min(size, _FULL_POPULATION) // _FULL_POPULATION)
+        for i in range(generations + 1):
             with Profiler.timeit("EvoSearch/Evolve/PredictNormalizedScore"):
                 scores = np.maximum(0.0, self._model.predict(self.context, [m.candidate for m in population]))
             for score, m in zip(scores.tolist(), population, strict=True):
@@ -252,7 +261,7 @@ class EvolutionarySearch(BatchedSearch):
                         heapq.heappush(heap, item)
                     else:
                         heapq.heappushpop(heap, item)
-            if i == self.genetic_num_iters:
+            if i == generations:
                 break
             with Profiler.timeit("EvoSearch/Evolve/Mutation"):
                 population = self._next_generation(population, scores, size)

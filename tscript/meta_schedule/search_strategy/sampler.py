@@ -6,7 +6,9 @@ Each attempt has a seed of its own, so that what comes of it does not depend on 
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
+import json
 import multiprocessing
 import sys
 import time
@@ -24,6 +26,7 @@ from numpy.typing import NDArray
 from tscript.ir.function import IRModule
 from tscript.meta_schedule.cost_model.cost_model import Extraction
 from tscript.meta_schedule.mutator.mutator import Mutator
+from tscript.meta_schedule.mutator.traced_samples import before_postproc
 from tscript.meta_schedule.postproc.postproc import Postproc
 from tscript.schedule.schedule import Schedule
 from tscript.schedule.trace import Trace
@@ -56,10 +59,13 @@ class _Task:
     mutators: Sequence[Mutator]
     hash_of: Callable[[IRModule], int]
     extract: Extraction | None
+    known: dict[str, Outcome] = field(default_factory=dict[str, "Outcome"])
 
 
 _CHUNK_SEC = 120.0
 """How long a process may take for its part of the attempts, before it counts as hanging."""
+_MOST_KNOWN = 500
+"""Outcomes that a process keeps, in case that other attempts come to the same choices."""
 _POOL_ATTEMPTS = 4000
 """Attempts after which the processes are replaced, so that memory which rules leak is bounded."""
 
@@ -99,6 +105,29 @@ def _attempt(task: _Task, attempt: Attempt) -> Outcome:
         if changed is None:
             return Outcome(None, reason=f"{type(task.mutators[attempt.mutator]).__name__} found nothing to change")
         trace = changed
+    if attempt.is_fresh:
+        return _finished(task, trace, attempt)
+    # Small changes often lead to the same choices again; without a sample to draw, what becomes of them is the same.
+    choices = _choices(trace)
+    if choices is None:
+        return _finished(task, trace, attempt)
+    outcome = task.known.get(choices)
+    if outcome is None:
+        if len(task.known) >= _MOST_KNOWN:
+            task.known.clear()
+        outcome = task.known[choices] = _finished(task, trace, attempt)
+    return outcome
+
+
+def _choices(trace: Trace) -> str | None:
+    """A text that stands for a trace without its postprocessing part; None if samples are still to be drawn."""
+    for inst in before_postproc(trace):
+        if inst.kind.name.startswith("Sample") and trace.decisions.get(inst) is None:
+            return None
+    return json.dumps(trace.as_json(remove_postproc=True))
+
+
+def _finished(task: _Task, trace: Trace, attempt: Attempt) -> Outcome:
     made = finish(task.mod, trace, task.postprocs, attempt.seed, attempt.is_fresh)
     if isinstance(made, str):
         return Outcome(None, reason=made)
@@ -186,7 +215,11 @@ class Sampler:
     def _answers(self, chunks: Sequence[list[_Packed]]) -> list[list[Any] | None]:
         """What the processes make of each part; None for one that got no answer."""
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self._processes, multiprocessing.get_context("fork"))
+            self._pool = ProcessPoolExecutor(
+                self._processes,
+                multiprocessing.get_context("fork"),
+                initializer=gc.freeze,  # what was there before the fork is not looked through again and again
+            )
         futures: list[Future[list[Any]]] = [self._pool.submit(_attempts_of, self._token, chunk) for chunk in chunks]
         answers: list[list[Any] | None] = []
         deadline = time.monotonic() + self._chunk_sec
