@@ -60,7 +60,7 @@ class RegisterTiling(ScheduleRule):
     >>> sch = tscript.tir.Schedule(matmul(64, 64, 64).func)
     >>> panels, plain, unchanged = rule.apply(sch, sch.get_block("C"))
     >>> [int(plain.get(loop).extent) for loop in plain.get_loops("C")][-2:]
-    [2, 16]
+    [2, 8]
     """
 
     def __init__(self, vectors: Sequence[int] = (1, 2, 4), panels: bool = True) -> None:
