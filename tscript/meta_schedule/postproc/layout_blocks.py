@@ -26,7 +26,7 @@ _Program = TypeVar("_Program", IRModule, PrimFunc)
 
 
 def remove_layout_blocks(mod: _Program) -> _Program:
-    """The module, or function, without its layout-rewriting blocks; its weights are expected to be in the new layout already.
+    """The module, or function, without its layout-rewriting blocks; its weights are expected in the new layout.
 
     Each parameter that such a block copies becomes the copy. `lay_out` brings arguments into the new layout. Raises
     TuneError where the copied parameter is used elsewhere, too, so that it is needed in the old layout.

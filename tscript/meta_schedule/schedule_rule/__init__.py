@@ -3,7 +3,9 @@
 from tscript.meta_schedule.schedule_rule import default
 from tscript.meta_schedule.schedule_rule.add_rfactor import AddRFactor
 from tscript.meta_schedule.schedule_rule.apply_custom_rule import ApplyCustomRule
+from tscript.meta_schedule.schedule_rule.auto_bind import AutoBind
 from tscript.meta_schedule.schedule_rule.auto_inline import AutoInline
+from tscript.meta_schedule.schedule_rule.cross_thread_reduction import CrossThreadReduction
 from tscript.meta_schedule.schedule_rule.inline_constant_scalars import InlineConstantScalars
 from tscript.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling
 from tscript.meta_schedule.schedule_rule.multi_level_tiling_with_intrin import MultiLevelTilingWithIntrin
@@ -16,7 +18,9 @@ from tscript.meta_schedule.schedule_rule.schedule_rule import PyScheduleRule, Sc
 __all__ = [
     "AddRFactor",
     "ApplyCustomRule",
+    "AutoBind",
     "AutoInline",
+    "CrossThreadReduction",
     "InlineConstantScalars",
     "MultiLevelTiling",
     "MultiLevelTilingWithIntrin",

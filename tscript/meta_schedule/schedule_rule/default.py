@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tscript.meta_schedule.schedule_rule.add_rfactor import AddRFactor
 from tscript.meta_schedule.schedule_rule.apply_custom_rule import ApplyCustomRule
+from tscript.meta_schedule.schedule_rule.auto_bind import AutoBind
 from tscript.meta_schedule.schedule_rule.auto_inline import AutoInline
+from tscript.meta_schedule.schedule_rule.cross_thread_reduction import CrossThreadReduction
 from tscript.meta_schedule.schedule_rule.inline_constant_scalars import InlineConstantScalars
 from tscript.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling
 from tscript.meta_schedule.schedule_rule.multi_level_tiling_with_intrin import MultiLevelTilingWithIntrin
@@ -61,5 +63,40 @@ def avx512() -> list[ScheduleRule]:
     return _with_intrin("dot_16x4_avx512")
 
 
+def _gpu_rest() -> list[ScheduleRule]:
+    """What comes after tiling on a GPU."""
+    return [
+        InlineConstantScalars(),
+        AutoInline(
+            into_producer=True,
+            into_consumer=True,
+            inline_const_tensor=True,
+            disallow_if_then_else=False,
+            require_injective=False,
+            require_ordered=False,
+            disallow_op=[],
+        ),
+        CrossThreadReduction([4, 8, 16, 32, 64, 128, 256, 512]),
+        ParallelizeVectorizeUnroll(-1, -1, [0, 16, 64, 512, 1024], True),
+        AutoBind(256, [32, 64, 128, 256, 512, 1024]),
+    ]
+
+
+def cuda() -> list[ScheduleRule]:
+    """For GPUs."""
+    tiling = MultiLevelTiling(
+        "SSSRRSRS",
+        tile_binds=["blockIdx.x", "vthread.x", "threadIdx.x"],
+        max_innermost_factor=64,
+        vector_load_lens=[1, 2, 3, 4, 8, 16],
+        reuse_read=ReuseType("must", (4,), "shared"),
+        reuse_write=ReuseType("must", (3,), "local"),
+    )
+    return [ApplyCustomRule(), tiling, *_gpu_rest()]
+
+
+# Matrix units are reached by intrinsics in the program or rules of one's own; these rules use the other units.
+for word in ("cuda", "cuda-tensorcore"):
+    ScheduleRule.register_kind(word, cuda)
 for word, rules in (("llvm", llvm), ("vnni", vnni), ("avx512", avx512), ("asimd", llvm), ("dotprod", llvm)):
     ScheduleRule.register_kind(word, rules)
