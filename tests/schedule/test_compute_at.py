@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.schedule.check import check_schedule, rejects
-from tscript.schedule import Schedule
+from tests.schedule.test_fuse import nothing
+from tscript.schedule import Schedule, ScheduleError
 from tscript.script import tir as T
 
 
@@ -262,3 +263,12 @@ def test_loops_of_one_iteration_do_not_hide_that_a_block_writes_all_that_is_read
 
     sch = check_schedule(two_steps, steps)
     assert len(sch.get_loops("C")) > 2
+
+
+@pytest.mark.parametrize("loop", [0, 1])
+def test_a_reduction_over_nothing_stays_out_of_loops_without_iterations(loop: int) -> None:
+    sch = Schedule(nothing)
+    before = sch.mod
+    with pytest.raises(ScheduleError, match="`B` reduces over what may be empty"):
+        sch.reverse_compute_at("B", sch.get_loops("C")[loop])
+    assert sch.mod["main"] is before["main"]

@@ -6,7 +6,8 @@ import pytest
 
 from tests.schedule.check import check_schedule, rejects
 from tests.schedule.test_split import rowsum
-from tscript.schedule import Schedule
+from tscript.equivalence import compare
+from tscript.schedule import Schedule, ScheduleError
 from tscript.script import tir as T
 
 
@@ -196,3 +197,29 @@ def test_a_copy_follows_a_fused_loop_that_is_split_askew() -> None:
 
     sch = check_schedule(plane, steps)
     assert "for ax0 in range(4):" in sch.mod.script()
+
+
+@T.prim_func
+def nothing(A: T.Buffer((0, 4), "int32"), B: T.Buffer((4,), "int32")):
+    C = T.alloc_buffer((0, 4), "int32")
+    for i, j in T.grid(0, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj] + 1
+    for j, k in T.grid(4, 0):
+        with T.block("B"):
+            vj, vk = T.axis.remap("SR", [j, k])
+            with T.init():
+                B[vj] = 7
+            B[vj] = B[vj] + C[vk, vj]
+
+
+def test_a_reduction_over_nothing_keeps_its_init() -> None:
+    sch = Schedule(nothing)
+    before = sch.mod
+    with pytest.raises(ScheduleError, match="`B` reduces over nothing and still writes what its init says"):
+        sch.fuse(*sch.get_loops("B"))
+    assert sch.mod["main"] is before["main"]
+    sch.decompose_reduction("B", sch.get_loops("B")[0])
+    sch.fuse(*sch.get_loops("B_update"))
+    assert compare(nothing, sch.mod).equal

@@ -11,8 +11,10 @@ from tscript.arith import Bound, Interval, simplify
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
 from tscript.ir.buffer import Buffer
+from tscript.ir.empty_reductions import empty_condition
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Var
 from tscript.ir.functor import children, post_order_visit
+from tscript.ir.occurrences import variables
 from tscript.ir.stmt import Block, BlockRealize, For, ForKind, SeqStmt, Stmt, seq
 from tscript.schedule.bindings import TRUE
 from tscript.schedule.checks import require_complete_or_reduction, require_scope_root, require_stage_pipeline
@@ -159,12 +161,32 @@ def place(move: Move, solution: Mapping[Var, Interval], preserve_unit_loops: boo
     at = position(move, index)
     gone = require_removable(move.state, move.block, move.root)
     nest = _new_nest(move, solution, preserve_unit_loops)
+    _require_init_runs(move, nest)
     loop = move.loop.loop
     parts = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else [loop.body]
     parts.insert(at, nest)
     changed, reuse = replace_stmts(move.root.block, {gone: None, loop: loop.replace(body=seq(*parts))})
     require_still_independent(move.s, move.loop, move.block.block, (move.root, changed, reuse))
     move.state.replace(move.root, changed, reuse, why)
+
+
+def _require_init_runs(move: Move, nest: Stmt) -> None:
+    """Refuse a reduction that may be empty in a loop that may be empty for another reason: no init would be left."""
+    if make.is_const_int(empty_condition(move.block.block), 0):
+        return
+    used = variables(nest)
+    before = move.state.loops_of(move.block)
+    for outer in (*move.state.loops_of(move.loop), move.loop):
+        extent = outer.loop.extent
+        positive = isinstance(extent, IntImm) and extent.value > 0
+        if not positive and outer not in before and outer.loop.loop_var not in used:
+            refuse(
+                "{0} reduces over what may be empty and still writes what its init says, but not inside {1}, which may "
+                "have no iterations",
+                move.block.block,
+                outer.loop,
+                hint="separate the init first, with decompose_reduction",
+            )
 
 
 def _new_nest(move: Move, solution: Mapping[Var, Interval], preserve_unit_loops: bool) -> Stmt:

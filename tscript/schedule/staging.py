@@ -16,6 +16,7 @@ from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, ForKind, SeqStmt, Stmt, seq
 from tscript.schedule.buffers import accessed, buffer_index, cache_of, require_storage_scope
 from tscript.schedule.checks import require_scope_root, writers_of
+from tscript.schedule.conflicts import memory_of
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.coverage import Relaxation, relaxed_loops, writes_all, written_box
 from tscript.schedule.errors import refuse
@@ -355,6 +356,20 @@ def single_writer(state: ScheduleState, root: StmtSRef, buffer: Buffer) -> StmtS
         names = ", ".join(f"{{{i}}}" for i in range(len(writers)))
         refuse(f"`{buffer.name}` is written by several blocks: {names}", *[w.block for w in writers])
     return writers[0] if writers else None
+
+
+def require_one_name(state: ScheduleState, root: StmtSRef, buffer: Buffer, written: bool) -> None:
+    """Refuse a scope whose blocks use the memory of a buffer through a view too: no copy follows that.
+
+    Reading it in two ways does no harm to a copy of what is only read, so with `written` False only writes count.
+    """
+    memory = memory_of(state, root)
+    for child in state.child_blocks(root):
+        for r in (*(child.block.reads if written else ()), *child.block.writes):
+            if r.buffer is not buffer and memory(r.buffer) is memory(buffer):
+                refuse(
+                    f"{{0}} uses the memory of `{buffer.name}` as `{r.buffer.name}`, which no copy follows", child.block
+                )
 
 
 def put_cache(

@@ -22,6 +22,7 @@ from tscript.schedule.staging import (
     declared_region,
     place_between,
     put_cache,
+    require_one_name,
     single_writer,
     whole_region,
     written_region,
@@ -83,6 +84,7 @@ def cache_read(
     for reader in readers_of(s.state, root, buffer):
         require_region_cover(s.state, reader)
     writer = single_writer(s.state, root, buffer)
+    require_one_name(s.state, root, buffer, written=False)
     consumers = _consumers(s, access, writer)
     location, region = _plan(s, access, writer, consumers)
     bounds = outer_bounds(s.state, writer if writer is not None else consumers[0])

@@ -19,6 +19,7 @@ from tscript.schedule.staging import (
     cached_access,
     place_between,
     put_cache,
+    require_one_name,
     single_writer,
     uses_loops_around,
     whole_region,
@@ -79,6 +80,7 @@ def cache_write(
     access = cached_access(s, block, "write", write_buffer_index, storage_scope, consumer_blocks)
     target, root, buffer = access.target, access.root, access.buffer
     single_writer(s.state, root, buffer)
+    require_one_name(s.state, root, buffer, written=True)
     if target.block.init is None and any(r.buffer is buffer for r in target.block.reads):
         refuse(f"{{0}} builds on what `{buffer.name}` held before, which the new buffer does not hold", target.block)
     _require_whole_sums(s, root, target, buffer)

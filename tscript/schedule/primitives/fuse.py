@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from tscript.ir import construct as make
 from tscript.ir.construct import is_const_int
+from tscript.ir.empty_reductions import empty_condition
 from tscript.ir.expr import IntImm, PrimExpr, Range, Var
-from tscript.ir.stmt import For
+from tscript.ir.functor import post_order_visit
+from tscript.ir.stmt import Block, For
 from tscript.schedule.bindings import ranges_around, rebind, simplified
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
@@ -70,6 +72,7 @@ def fuse(s: ScheduleCore, *loops: LoopRV, preserve_unit_iters: bool = True) -> L
     name = "_".join(old.loop_var.name for old in olds) + "_fused"
     var = olds[0].loop_var.copy_with(name=name) if olds[0].loop_var.dtype is dtype else Var(name, dtype)
     _require_count(olds)
+    _require_inits_run(olds, extent)
     ranges[var] = Range.from_min_extent(IntImm(dtype, 0), extent)
     body, reuse = rebind(olds[-1].body, _parts(var, olds), ranges, preserve_unit_iters=bool(preserve_unit_iters))
     nest, _ = serial_nest([var], [extent], body)
@@ -100,6 +103,26 @@ def _require_count(loops: Sequence[For]) -> None:
     for old in loops:
         count *= old.extent.value if isinstance(old.extent, IntImm) else 1
     require_fits(count, widest([old.loop_var.dtype for old in loops]), "the fused loop", loops[0])
+
+
+def _require_inits_run(loops: Sequence[For], extent: PrimExpr) -> None:
+    """Refuse a loop without iterations in place of some around an empty reduction, whose init writes elements."""
+    if not is_const_int(extent, 0) or all(is_const_int(old.extent, 0) for old in loops):
+        return
+    found: list[Block] = []
+
+    def look(node: object) -> None:
+        if isinstance(node, Block) and node.init is not None and not is_const_int(empty_condition(node), 0):
+            found.append(node)
+
+    post_order_visit(loops[-1].body, look)
+    if found:
+        refuse(
+            "{0} reduces over nothing and still writes what its init says, but not inside a fused loop without "
+            "iterations",
+            found[0],
+            hint="separate the init first, with decompose_reduction",
+        )
 
 
 def _product(values: Sequence[PrimExpr]) -> PrimExpr:

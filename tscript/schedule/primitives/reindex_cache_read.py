@@ -14,7 +14,7 @@ from tscript.schedule.primitive import primitive
 from tscript.schedule.reindexing import copy_in_loops, new_place
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.scope import DepKind
-from tscript.schedule.staging import Location, cached_access, place_between, single_writer
+from tscript.schedule.staging import Location, cached_access, place_between, require_one_name, single_writer
 
 _KIND = InstructionKind(
     "ReindexCacheRead",
@@ -66,6 +66,7 @@ def reindex_cache_read(
 def _location(s: ScheduleCore, found: PointAccess) -> Location:
     access = found.access
     writer = single_writer(s.state, access.root, access.buffer)
+    require_one_name(s.state, access.root, access.buffer, written=False)
     if writer is None:
         body = access.root.block.body
         return Location(body.seq[0] if isinstance(body, SeqStmt) else body, None)

@@ -12,7 +12,7 @@ from tscript.schedule.primitive import primitive
 from tscript.schedule.reindexing import copy_in_loops, new_place
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.scope import DepKind
-from tscript.schedule.staging import Location, cached_access, place_between, single_writer
+from tscript.schedule.staging import Location, cached_access, place_between, require_one_name, single_writer
 
 _KIND = InstructionKind(
     "ReindexCacheWrite",
@@ -52,6 +52,7 @@ def reindex_cache_write(
     access = cached_access(s, block, "write", write_buffer_index, storage_scope)
     require_stage_pipeline(s, access.root)
     single_writer(s.state, access.root, access.buffer)
+    require_one_name(s.state, access.root, access.buffer, written=True)
     found = point_access(s, access, "write")
     require_copy_back(s, found)
     location = _location(s, found)
