@@ -83,7 +83,18 @@ class ProcessExecutor(Executor):
 
         Raises RuntimeError after `shutdown`, and whatever pickling the arguments raises.
         """
-        job = _Job(_pickled((fn, args, kwargs)), Future())
+        return self._put(_Job(_pickled((fn, args, kwargs)), Future(), self._timeout))
+
+    def submit_within(self, timeout_sec: float | None, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:
+        """As `submit`, for a job that has a limit of its own (None: none).
+
+        >>> with ProcessExecutor(1, timeout_sec=0.001) as pool:
+        ...     pool.submit_within(60, pow, 2, 10).result()
+        1024
+        """
+        return self._put(_Job(_pickled((fn, args, {})), Future(), timeout_sec))
+
+    def _put(self, job: _Job) -> Future[Any]:
         with self._lock:
             if self._is_shut:
                 raise RuntimeError("this executor was shut down; make a new one")
@@ -129,7 +140,7 @@ class ProcessExecutor(Executor):
         try:
             if worker is None:
                 worker = _Worker(self._initializer, self._show_output)
-            ok, result = worker.ask(job.payload, self._timeout)
+            ok, result = worker.ask(job.payload, job.timeout)
         except BaseException as e:
             if worker is not None:
                 worker.kill()
@@ -154,9 +165,10 @@ def _with_trace(exception: BaseException | None, text: str) -> BaseException:
 
 
 class _Job:
-    def __init__(self, payload: bytes, future: Future[Any]) -> None:
+    def __init__(self, payload: bytes, future: Future[Any], timeout: float | None) -> None:
         self.payload = payload
         self.future = future
+        self.timeout = timeout
 
 
 class _Worker:

@@ -13,24 +13,33 @@ from tscript.meta_schedule.builder.local_builder import describe
 from tscript.meta_schedule.runner.evaluator_config import EvaluatorConfig
 from tscript.meta_schedule.runner.measure_job import (
     AllocArgument,
+    Before,
     Cleanup,
     RunEvaluator,
-    WrongResult,
     measure,
     prepare,
 )
+from tscript.meta_schedule.runner.reference import WrongResult
 from tscript.meta_schedule.runner.runner import Runner, RunnerFuture, RunnerInput, RunnerResult
 from tscript.runtime.processes import ProcessExecutor, WorkerDied, WorkerTimeout
+from tscript.support.errors import TuneError
+
+_SLOW_REFERENCE = (
+    "tune a smaller workload of the kind, or give the runner more time (LocalRunner(reference_timeout_sec=...)) or no "
+    "check (check_results=False)"
+)
 
 
 class LocalRunner(Runner):
     """Measures candidates one after the other in one process.
 
-    Each is first held to the program before scheduling, on random arguments. One that computes something else, is not
-    done after `timeout_sec` seconds, or takes its process down, fails alone. `evaluator_config` says how it is timed,
-    `alloc_repeat` on how many sets of arguments, and `cooldown_sec` how long to wait after each. `f_alloc_argument`,
-    `f_run_evaluator` and `f_cleanup` (functions, or names of registered ones) replace parts of that. `initializer()`
-    runs first in each process. `executor`, any `concurrent.futures.Executor`, replaces the process.
+    Each is first held to the program before scheduling, on random arguments, unless `check_results` is False. That
+    program runs once, for `reference_timeout_sec` seconds at most; if it fails, `run` raises TuneError. A candidate
+    that computes something else, is not done after `timeout_sec` seconds, or takes its process down, fails alone.
+    `evaluator_config` says how it is timed, `alloc_repeat` on how many sets of arguments, and `cooldown_sec` how long
+    to wait after each. `f_alloc_argument`, `f_run_evaluator` and `f_cleanup` (functions, or names of registered ones)
+    replace parts of that. `initializer()` runs first in each process. `executor`, any `concurrent.futures.Executor`,
+    replaces the process.
     """
 
     def __init__(
@@ -46,6 +55,7 @@ class LocalRunner(Runner):
         *,
         executor: Executor | None = None,
         check_results: bool = True,
+        reference_timeout_sec: float = 300.0,
         max_workers: int | None = None,
     ) -> None:
         del max_workers  # two at a time would disturb each other's times
@@ -56,9 +66,11 @@ class LocalRunner(Runner):
         self.cooldown_sec = cooldown_sec
         self.alloc_repeat = alloc_repeat
         self.check_results = check_results
+        self.reference_timeout_sec = reference_timeout_sec
         self._functions = (f_alloc_argument, f_run_evaluator, f_cleanup)
         self._is_given = executor is not None
-        self._executor = executor or ProcessExecutor(1, timeout_sec=timeout_sec, initializer=initializer)
+        self._before = Before(initializer)
+        self._executor = executor or ProcessExecutor(1, timeout_sec=timeout_sec, initializer=self._before)
         self._prepared: IRModule | None = None
         logging.getLogger("tscript.meta_schedule").info("LocalRunner: max_workers = 1")
 
@@ -71,11 +83,30 @@ class LocalRunner(Runner):
         """One future for each candidate, in order."""
         return [self._start(i) for i in runner_inputs]
 
+    def _prepare(self, reference: IRModule) -> None:
+        """Have the program before scheduling run, once for all its candidates and under a limit of its own."""
+        if isinstance(self._executor, ProcessExecutor):
+            job = self._executor.submit_within(self.reference_timeout_sec, prepare, reference)
+            try:
+                job.result()
+            except WorkerTimeout as e:
+                raise TuneError(
+                    f"the program before scheduling, which candidates are held to, did not end in "
+                    f"{self.reference_timeout_sec:g} seconds: {_SLOW_REFERENCE}"
+                ) from e
+            except Exception as e:
+                raise TuneError(
+                    f"the program before scheduling, which candidates are held to, cannot be run: {describe(e)}"
+                ) from e
+            self._before.reference = reference
+        else:
+            self._executor.submit(prepare, reference)
+        self._prepared = reference
+
     def _start(self, given: RunnerInput) -> RunnerFuture:
         reference = given.reference if self.check_results else None
         if reference is not None and reference is not self._prepared:
-            self._prepared = reference
-            self._executor.submit(prepare, reference)
+            self._prepare(reference)
         future = self._executor.submit(
             measure,
             given.artifact_path,

@@ -2,63 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tscript.driver import build
-from tscript.equivalence.arguments import Arguments
-from tscript.equivalence.tolerance import Tolerance, first_difference, reassociation_tolerance
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.ir.hashing import structural_hash
-from tscript.meta_schedule.arg_info import ArgInfo, TensorInfo, entry_function
+from tscript.meta_schedule.arg_info import ArgInfo, TensorInfo
 from tscript.meta_schedule.builder.build_job import named
-from tscript.meta_schedule.postproc.layout_blocks import apply_layouts
 from tscript.meta_schedule.runner.evaluator_config import EvaluatorConfig
+from tscript.meta_schedule.runner.reference import Reference
 from tscript.runtime.device import Device, cpu
 from tscript.runtime.library import load_module
 from tscript.runtime.module import Module
 from tscript.runtime.ndarray import NDArray, empty
-from tscript.support.errors import TScriptError
 
 AllocArgument = Callable[[Device, list[ArgInfo], int], list[list[Any]]]
 RunEvaluator = Callable[[Module, Device, EvaluatorConfig, list[list[Any]]], list[float]]
 Cleanup = Callable[[], object]
-
-
-class WrongResult(TScriptError):
-    """A candidate computes something else than the program before scheduling."""
-
-
-class Reference:
-    """Random arguments of a program, and what it makes of them."""
-
-    def __init__(self, mod: IRModule) -> None:
-        func = entry_function(mod)
-        arguments = Arguments(func, seed=1)
-        self.given = arguments.fresh()
-        self.expected = arguments.fresh()
-        self.tolerance: Tolerance = reassociation_tolerance([func])
-        build(mod, target="llvm")(*self.expected)
-
-    def require(self, candidate: Module, layouts: Mapping[int, PrimFunc] | None = None) -> None:
-        """Raise WrongResult for code that makes something else of the arguments, where those that `layouts` numbers
-        are given in another layout.
-        """
-        got: list[Any] = apply_layouts(layouts or {}, copy.deepcopy(self.given))
-        candidate(*got)
-        for k, (g, e) in enumerate(zip(got, self.expected, strict=True)):
-            if k in (layouts or {}):
-                continue  # only read
-            where = first_difference(g, e, self.tolerance)
-            if where is not None:
-                raise WrongResult(
-                    f"the schedule changes the result: parameter {k} holds {g[where]!r} instead of {e[where]!r} "
-                    f"at {where}"
-                )
 
 
 # The programs before scheduling that this process has run already, by hash, and the best time of their schedules.
@@ -80,6 +43,22 @@ def _reference(mod: IRModule) -> Reference:
 def prepare(reference: IRModule) -> None:
     """Run the program before scheduling, so that no candidate's time limit pays for it."""
     _reference(reference)
+
+
+class Before:
+    """What a process does before its first candidate: what the user asked for, and running the reference, if one was
+    run before.
+    """
+
+    def __init__(self, initializer: Callable[[], object] | None) -> None:
+        self.initializer = initializer
+        self.reference: IRModule | None = None
+
+    def __call__(self) -> None:
+        if self.initializer is not None:
+            self.initializer()
+        if self.reference is not None:
+            prepare(self.reference)
 
 
 def default_alloc_argument(device: Device, args_info: Sequence[ArgInfo], alloc_repeat: int) -> list[list[Any]]:
