@@ -297,3 +297,58 @@ def test_fewer_or_more_buffers(buffers):
     [row] = rows(matmul, buffers_per_store=buffers)
     assert row.shape == (74 + 18 * buffers,)
     assert np.allclose(row[-3:], s(128**3, 3, 0))
+
+
+@T.prim_func
+def dense(A: T.Buffer((16, 32), "uint8"), B: T.Buffer((2, 8, 16, 4), "int8"), C: T.Buffer((16, 2, 16), "int32")):
+    for i, jo, ji, ko, ki in T.grid(16, 2, 16, 8, 4):
+        with T.block("C"):
+            vi, vjo, vji, vko, vki = T.axis.remap("SSSRR", [i, jo, ji, ko, ki])
+            with T.init():
+                C[vi, vjo, vji] = 0
+            C[vi, vjo, vji] = C[vi, vjo, vji] + T.cast(A[vi, vko * 4 + vki], "int32") * T.cast(
+                B[vjo, vko, vji, vki], "int32"
+            )
+
+
+def test_a_store_of_an_instruction_counts_its_products_and_sums():
+    def tensorized(sch):
+        block = sch.get_block("C")
+        i, jo, ji, ko, ki = sch.get_loops(block)
+        sch.reorder(i, jo, ko, ji, ki)
+        sch.decompose_reduction(block, i)
+        sch.tensorize(ji, "dot_16x4_vnni")
+
+    [row] = rows(dense, tensorized)
+    times = 16 * 2 * 8
+    assert np.allclose(row[7:16], s(0, 64 * times, 64 * times, *[0] * 6))
+    used = {round(2 ** buffer(row, n)[4] - 1): buffer(row, n) for n in range(3)}
+    assert sorted(used) == [16 * 32, 2 * 8 * 16 * 4, 16 * 2 * 16 * 4]
+    assert np.allclose(used[1024][3], s(64 * times))  # bytes of B: 64 for each instruction
+    assert np.allclose(used[512][3], s(4 * times))
+    assert used[2048][:3].tolist() == [0, 0, 1]
+
+
+@T.prim_func
+def tiles(A: T.Buffer((32, 128), "int8"), B: T.Buffer((32, 32, 4), "int8"), C: T.Buffer((32, 32), "int32")):
+    for i, j, k in T.grid(32, 32, 128):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] = C[vi, vj] + T.cast(A[vi, vk], "int32") * T.cast(B[vk // 4, vj, vk % 4], "int32")
+
+
+def test_a_block_of_calls_is_a_row_of_the_regions_that_it_declares():
+    def tensorized(sch):
+        i, j, k = sch.get_loops(sch.get_block("C"))
+        i, i1 = sch.split(i, [None, 16])
+        j, j1 = sch.split(j, [None, 16])
+        k, k1 = sch.split(k, [None, 64])
+        sch.reorder(i, j, k, i1, j1, k1)
+        sch.tensorize(i1, "amx_16x16x64_s8s8s32")
+
+    [row] = rows(tiles, tensorized)
+    assert np.allclose(row[7:16], s(0, 32 * 32 * 128, 32 * 32 * 128, *[0] * 6))
+    [written] = [buffer(row, n) for n in range(3) if buffer(row, n)[:3].tolist() == [0, 0, 1]]
+    assert np.allclose(written[3], s(8 * 16 * 16 * 4))
+    read = [buffer(row, n) for n in range(3) if buffer(row, n)[:3].tolist() == [1, 0, 0]]
+    assert np.allclose([b[3] for b in read], s(8 * 16 * 64, 8 * 16 * 64))

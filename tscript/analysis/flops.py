@@ -52,6 +52,9 @@ _INSTRUCTIONS: Final = {
     "llvm.x86.avx512bf16.dpbf16ps.512": 64,
     "llvm.x86.avx512bf16.dpbf16ps.256": 32,
     "llvm.x86.avx512bf16.dpbf16ps.128": 16,
+    **dict.fromkeys((f"llvm.x86.tdpb{types}d" for types in ("ss", "su", "us", "uu")), 2 * 16 * 16 * 64),
+    "llvm.x86.tdpbf16ps": 2 * 16 * 16 * 32,
+    **dict.fromkeys((f"llvm.aarch64.neon.{sign}dot.v4i32.v16i8" for sign in "su"), 32),
 }
 
 
@@ -66,14 +69,24 @@ def _call_itself(e: ex.Call) -> Operations:
     if name == "tir.ptx_mma" and texts and (shape := re.fullmatch(r"m(\d+)n(\d+)k(\d+)", texts[0])):
         m, n, k = map(int, shape.groups())
         return Operations(2 * m * n * k)
-    known = [_INSTRUCTIONS[t] for t in texts if t in _INSTRUCTIONS]
+    known = instruction_flops(e)
     if known:
-        return Operations(known[0])
+        return Operations(known)
     if _UNKNOWN.fullmatch(name):
         return Operations(opaque=1)
     if _MOVES.fullmatch(name):
         return _NONE
     return Operations(math=e.dtype.lanes)
+
+
+def instruction_flops(e: ex.Call) -> int:
+    """The operations of one instruction of a vector or matrix unit that a call names; 0 where it names none known.
+
+    >>> from tscript.script import tir as T
+    >>> instruction_flops(T.call_llvm_intrin("void", "llvm.x86.tdpbssd", T.int8(0), T.int8(1), T.int8(2)))
+    32768
+    """
+    return next((_INSTRUCTIONS[a.value] for a in e.args if isinstance(a, ex.StringImm) and a.value in _INSTRUCTIONS), 0)
 
 
 def operations(root: PrimExpr) -> Operations:
@@ -203,4 +216,4 @@ def estimate_tir_flops(stmt_or_mod: st.Stmt | PrimFunc | IRModule) -> float:
     return _Flops().of(stmt_or_mod)
 
 
-__all__ = ["Operations", "estimate_tir_flops", "operations"]
+__all__ = ["Operations", "instruction_flops", "estimate_tir_flops", "operations"]

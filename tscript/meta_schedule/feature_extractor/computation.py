@@ -38,7 +38,10 @@ def operations(store: Store) -> list[int]:
     for access in store.accesses[1:]:
         for form in access.forms:
             _count_form(form, counts)
-    stack: list[object] = [store.stmt.value]
+    if store.value is None:  # instructions that multiply and add up, as all known ones do
+        offset = 0 if store.accesses[0].memory.buffer.dtype.is_float else _INTEGER
+        counts[offset + _ARITH[ex.Add]] = counts[offset + _ARITH[ex.Mul]] = store.instruction_flops // 2
+    stack: list[object] = [store.value]
     while stack:
         e = stack.pop()
         if not isinstance(e, PrimExpr) or isinstance(e, BufferLoad):

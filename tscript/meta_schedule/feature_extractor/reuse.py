@@ -136,11 +136,13 @@ def _find_reuse(
 def _measure(use: BufferUse, loops: tuple[Loop, ...], line_bytes: int) -> None:
     size, shape = use.memory.item_bytes, use.memory.shape
     times = product(loops)
-    use.bytes = size * times
+    elements = max(a.elements for a in use.accesses)
+    use.bytes = size * times * elements
     if not loops:
         return
     use.unique_bytes = use.touched[0] * size
     unmoved = max(product(loops[use.stride_depth + 1 :]), 1)
-    use.lines = max(1.0, times / unmoved * min(1.0, use.stride * size / line_bytes))
+    at_a_time = elements * size / line_bytes if elements > 1 else min(1.0, use.stride * size / line_bytes)
+    use.lines = max(1.0, times / unmoved * at_a_time)
     whole = next((n for n, all_of_it in zip(use.shape[::-1], shape[::-1], strict=True) if n == all_of_it), 0)
     use.unique_lines = max(1.0, use.unique_bytes / min(line_bytes, max(whole * size, 1)))

@@ -6,25 +6,28 @@ what is in use at a time under the loops that all their accesses share, as lower
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
+from tscript.analysis.flops import instruction_flops
 from tscript.ir import stmt as st
 from tscript.ir.buffer import Buffer
-from tscript.ir.expr import BufferLoad, FloatImm, IntImm, PrimExpr
+from tscript.ir.expr import BufferLoad, Call, FloatImm, IntImm, PrimExpr
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import children
-from tscript.meta_schedule.feature_extractor.index_form import Form, Forms, Loop, add, without
+from tscript.meta_schedule.feature_extractor.index_form import Form, Forms, Loop, Part, add, without
 
 AUTO_UNROLL = "pragma_auto_unroll_max_step"
 
 
 @dataclass(eq=False, slots=True)
 class Access:
-    """An element that a store reads or writes."""
+    """An element that a store reads or writes, or the `elements` of a region that instructions do."""
 
     memory: Memory
     forms: tuple[Form, ...]
     writes: bool
+    elements: int = 1
 
 
 @dataclass(eq=False, slots=True)
@@ -45,11 +48,16 @@ class Memory:
 
 @dataclass(eq=False, slots=True)
 class Store:
-    """A store, the loops around it from the outside in, and what it accesses: the target first, then loads in order."""
+    """A store, the loops around it from the outside in, and what it accesses: the target first, then loads in order.
 
-    stmt: st.BufferStore
+    A block of instructions, as tensorizing leaves it, is one store of the regions that the block declares; it has
+    `instruction_flops` operations and no value.
+    """
+
+    value: PrimExpr | None
     loops: tuple[Loop, ...]
     accesses: list[Access]
+    instruction_flops: int = 0
 
 
 def _number(e: PrimExpr) -> int | None:
@@ -124,9 +132,23 @@ class _Walk:
             )  # fmt: skip
         for buffer in block.alloc_buffers:
             self._memory(buffer).is_local = True
+        flops = _instruction_flops(block.body) if block.writes else 0
+        if flops:
+            accesses = [self._region(r, True) for r in block.writes] + [self._region(r, False) for r in block.reads]
+            self.stores.append(Store(None, tuple(self.loops), accesses, flops))
+            return
         if block.init is not None:
             self.visit(block.init)
         self.visit(block.body)
+
+    def _region(self, region: st.BufferRegion, writes: bool) -> Access:
+        access = self._access(region.buffer, tuple(r.min for r in region.region), writes)
+        extents = [_number(r.extent) or 1 for r in region.region]
+        dims = zip(access.forms[len(access.forms) - len(extents) :], extents, strict=True)
+        whole = [f if n == 1 else add(f, Form(0, {Part("lanes", (Form(n - 1),)): 1})) for f, n in dims]
+        access.forms = (*access.forms[: len(access.forms) - len(extents)], *whole)
+        access.elements = math.prod(extents)
+        return access
 
     def _memory(self, buffer: Buffer) -> Memory:
         known = self.memories.get(buffer)
@@ -159,7 +181,32 @@ class _Walk:
                 stack += reversed([i for i in e.indices if not isinstance(i, IntImm)])
             elif isinstance(e, PrimExpr):
                 stack += reversed(children(e))
-        self.stores.append(Store(s, tuple(self.loops), accesses))
+        self.stores.append(Store(s.value, tuple(self.loops), accesses))
+
+
+def _instruction_flops(s: st.Stmt) -> int:
+    """Operations of the known instructions in a statement that holds no other block."""
+    match s:
+        case st.Evaluate() | st.BufferStore():
+            return _calls_flops(s.value)
+        case st.For():
+            return (_number(s.extent) or 1) * _instruction_flops(s.body)
+        case st.Block() | st.BlockRealize():
+            return 0
+        case _:
+            return sum(_instruction_flops(p) for p in children(s) if isinstance(p, st.Stmt))
+
+
+def _calls_flops(e: PrimExpr) -> int:
+    total = 0
+    stack: list[object] = [e]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Call):
+            total += instruction_flops(part)
+        if isinstance(part, PrimExpr) and not isinstance(part, BufferLoad):
+            stack += children(part)
+    return total
 
 
 def _compact(memory: Memory) -> None:
