@@ -210,3 +210,21 @@ def main(A: T.Buffer((16,), "float32")):
                 A[v] = V[v] + A[v]
 """)
     rejects(func, lambda s: s.cache_inplace("A", "A", "local"), "as `V` too", ["A"])
+
+
+def test_a_block_around_declares_to_read_what_is_copied() -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((9,), "float32")):
+    for i in range(1, 9):
+        with T.block("A"):
+            v = T.axis.opaque((1, 9), i)
+            A[v] = A[v - 1]
+""")
+    check_schedule(func, lambda s: s.cache_inplace("A", 0, "local"))
+
+    def in_a_block(s: Schedule) -> None:
+        s.blockize(s.get_loops("A")[0])
+        s.cache_inplace("A", 0, "local")
+
+    rejects(func, in_a_block, "the copy would read `A.*` writes but does not declare to read", ["A_o", "A"])

@@ -454,3 +454,17 @@ def test_what_is_done_through_pointers_is_not_known() -> None:
     message = r"may be the same elements in different iterations"
     for steps in (on("touch", 0, "parallel"), lambda s: s.reorder(*reversed(s.get_loops("touch")))):
         rejects(opaque, steps, message)
+
+
+def test_places_that_are_read_from_memory_may_meet() -> None:
+    @T.prim_func
+    def scatter(I: T.Buffer((8,), "int32"), A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        for i in range(8):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[I[vi]] = A[vi]
+
+    message = r"may be the same elements in different iterations"
+    for kind in ("parallel", "vectorize"):
+        rejects(scatter, on("B", 0, kind), message)
+    rejects(scatter, lambda s: s.transform_block_layout("B", lambda i: (7 - i,)), message)

@@ -24,6 +24,7 @@ from tscript.analysis.dependence import (
 from tscript.ir.buffer import Buffer
 from tscript.ir.construct import is_const_int
 from tscript.ir.expr import IterVar, Var
+from tscript.ir.occurrences import reads_memory
 from tscript.ir.stmt import Block
 from tscript.schedule.checks import is_complete_block, is_reduction_block, region_cover
 from tscript.schedule.sref import StmtSRef
@@ -148,11 +149,18 @@ def _is_harmless(state: ScheduleState, loop: StmtSRef, w: Access, x: Access, in_
         )
         return rewrites and not x.is_write and in_order and region_cover(state, second)
     if is_complete_block(state, first, within=loop):
-        # The same instance writes the same values; other instances are independent, as spatial axes declare.
+        # The same instance writes the same values; other instances are independent, as spatial axes declare. Where
+        # subscripts come from memory, nobody can say that from the program.
+        if _is_found_in_memory(w) or _is_found_in_memory(x):
+            return False
         return _witness(state, loop, w, x, other_instance=True) is None
     if is_reduction_block(state, first, within=loop):
         return not at_once or bool(axes_using(state.realize_of(first), loop.loop.loop_var))
     return False
+
+
+def _is_found_in_memory(a: Access) -> bool:
+    return any(reads_memory(r.min) or reads_memory(r.extent) for r in a.region)
 
 
 def _reduces_over(state: ScheduleState, loop: StmtSRef, block: StmtSRef) -> bool:

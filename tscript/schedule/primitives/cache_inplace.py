@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tscript.analysis.ranges import bound_region
+from tscript.analysis.ranges import bound_region, range_bounds
 from tscript.arith import Bound, Interval
 from tscript.arith.interval import Domains, union
 from tscript.ir.buffer import Buffer
 from tscript.ir.expr import Var
 from tscript.ir.occurrences import reads_memory
-from tscript.ir.stmt import BufferRegion, ForKind, seq
-from tscript.schedule.buffers import cache_of
+from tscript.ir.stmt import Block, BufferRegion, ForKind, seq
+from tscript.schedule.buffers import cache_of, same_region
 from tscript.schedule.conflicts import memory_of
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.coverage import relax_range
-from tscript.schedule.errors import refuse
+from tscript.schedule.errors import literal, refuse
 from tscript.schedule.instruction import InstructionKind, Outputs, attr, block
 from tscript.schedule.loop_kind import require_still_independent
 from tscript.schedule.primitive import primitive
@@ -32,7 +32,7 @@ from tscript.schedule.staging import (
     require_same_layout,
     whole_region,
 )
-from tscript.schedule.symbols import conjuncts, outer_bounds
+from tscript.schedule.symbols import axis_ranges, conjuncts, outer_bounds, proves
 
 _KIND = InstructionKind(
     "CacheInplace",
@@ -83,6 +83,7 @@ def cache_inplace(
     written = _written(access)
     _require_scalar_loops(s, target)
     _require_no_alias(s, access)
+    _require_declared_around(s, access, written)
     require_same_layout([target], buffer, compact=False)
     realize = s.state.realize_of(target)
     reads = [r for r in target.block.reads if r.buffer is buffer]
@@ -139,6 +140,34 @@ def _require_no_alias(s: ScheduleCore, access: CachedAccess) -> None:
                 f"{{0}} uses the memory of `{access.buffer.name}` as `{r.buffer.name}` too, which no copy follows",
                 access.target.block,
             )
+
+
+def _require_declared_around(s: ScheduleCore, access: CachedAccess, written: BufferRegion) -> None:
+    """Refuse blocks around that do not declare to read what the copy inwards reads beyond what the block does."""
+    buffer = access.buffer
+    if any(same_region(r, written) for r in access.target.block.reads if r.buffer is buffer):
+        return
+    at = access.root
+    while at.parent is not None:
+        if isinstance(at.stmt, Block):
+            bounds = {**outer_bounds(s.state, at), **range_bounds(axis_ranges(at.stmt))}
+            reads = [r for r in at.stmt.reads if r.buffer is buffer]
+            for w in (w for w in at.stmt.writes if w.buffer is buffer):
+                if not any(_covers(r, w, bounds) for r in reads):
+                    refuse(
+                        f"the copy would read `{literal(str(w))}`, which {{0}} writes but does not declare to read",
+                        at.stmt,
+                        access.target.block,
+                        hint=f"cache `{buffer.name}` before a block is put around, or declare that in its T.reads",
+                    )
+        at = at.parent
+
+
+def _covers(outer: BufferRegion, inner: BufferRegion, bounds: Mapping[Var, Bound]) -> bool:
+    pairs = zip(outer.region, inner.region, strict=True)
+    return all(
+        proves(a.min <= b.min, bounds) and proves(b.min + b.extent <= a.min + a.extent, bounds) for a, b in pairs
+    )
 
 
 def _region(
