@@ -1,6 +1,7 @@
 """What every sampled schedule goes through."""
 
 from tscript.meta_schedule.postproc import default
+from tscript.meta_schedule.postproc.disallow_async_strided_mem_copy import DisallowAsyncStridedMemCopy
 from tscript.meta_schedule.postproc.disallow_dynamic_loop import DisallowDynamicLoop
 from tscript.meta_schedule.postproc.layout_blocks import lay_out, remove_layout_blocks
 from tscript.meta_schedule.postproc.postproc import Postproc, PyPostproc
@@ -11,8 +12,10 @@ from tscript.meta_schedule.postproc.rewrite_reduction_block import RewriteReduct
 from tscript.meta_schedule.postproc.rewrite_tensorize import RewriteTensorize
 from tscript.meta_schedule.postproc.rewrite_unbound_block import RewriteUnboundBlock
 from tscript.meta_schedule.postproc.verify_gpu_code import VerifyGPUCode
+from tscript.meta_schedule.postproc.verify_vtcm_limit import VerifyVTCMLimit
 
 __all__ = [
+    "DisallowAsyncStridedMemCopy",
     "DisallowDynamicLoop",
     "Postproc",
     "PyPostproc",
@@ -23,6 +26,7 @@ __all__ = [
     "RewriteTensorize",
     "RewriteUnboundBlock",
     "VerifyGPUCode",
+    "VerifyVTCMLimit",
     "default",
     "lay_out",
     "remove_layout_blocks",

@@ -11,6 +11,7 @@ from tscript.meta_schedule.postproc.rewrite_reduction_block import RewriteReduct
 from tscript.meta_schedule.postproc.rewrite_tensorize import RewriteTensorize
 from tscript.meta_schedule.postproc.rewrite_unbound_block import RewriteUnboundBlock
 from tscript.meta_schedule.postproc.verify_gpu_code import VerifyGPUCode
+from tscript.meta_schedule.postproc.verify_vtcm_limit import VerifyVTCMLimit
 
 
 def _cpu() -> list[Postproc]:
@@ -25,6 +26,11 @@ def llvm() -> list[Postproc]:
 def with_intrin() -> list[Postproc]:
     """For CPUs that have intrinsics."""
     return [*_cpu(), RewriteTensorize(vectorize_init_loop=True), RewriteLayout()]
+
+
+def hexagon() -> list[Postproc]:
+    """For Hexagon processors."""
+    return [*llvm(), VerifyVTCMLimit()]
 
 
 def cuda() -> list[Postproc]:
@@ -44,6 +50,7 @@ def tensorcore() -> list[Postproc]:
     return [*cuda(), RewriteTensorize(vectorize_init_loop=False)]
 
 
+Postproc.register_kind("hexagon", hexagon)
 Postproc.register_kind("cuda", cuda)
 Postproc.register_kind("cuda-tensorcore", tensorcore)
 for word, parts in (("llvm", llvm), *((w, with_intrin) for w in ("vnni", "avx512", "asimd", "dotprod"))):

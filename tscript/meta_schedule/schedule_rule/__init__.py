@@ -8,6 +8,7 @@ from tscript.meta_schedule.schedule_rule.auto_inline import AutoInline
 from tscript.meta_schedule.schedule_rule.cross_thread_reduction import CrossThreadReduction
 from tscript.meta_schedule.schedule_rule.inline_constant_scalars import InlineConstantScalars
 from tscript.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling
+from tscript.meta_schedule.schedule_rule.multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from tscript.meta_schedule.schedule_rule.multi_level_tiling_with_intrin import MultiLevelTilingWithIntrin
 from tscript.meta_schedule.schedule_rule.parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from tscript.meta_schedule.schedule_rule.random_compute_location import RandomComputeLocation
@@ -23,6 +24,7 @@ __all__ = [
     "CrossThreadReduction",
     "InlineConstantScalars",
     "MultiLevelTiling",
+    "MultiLevelTilingWideVector",
     "MultiLevelTilingWithIntrin",
     "ParallelizeVectorizeUnroll",
     "PyScheduleRule",

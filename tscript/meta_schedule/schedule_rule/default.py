@@ -9,6 +9,7 @@ from tscript.meta_schedule.schedule_rule.auto_inline import AutoInline
 from tscript.meta_schedule.schedule_rule.cross_thread_reduction import CrossThreadReduction
 from tscript.meta_schedule.schedule_rule.inline_constant_scalars import InlineConstantScalars
 from tscript.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling
+from tscript.meta_schedule.schedule_rule.multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from tscript.meta_schedule.schedule_rule.multi_level_tiling_with_intrin import MultiLevelTilingWithIntrin
 from tscript.meta_schedule.schedule_rule.parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from tscript.meta_schedule.schedule_rule.random_compute_location import RandomComputeLocation
@@ -98,5 +99,47 @@ def cuda() -> list[ScheduleRule]:
 # Matrix units are reached by intrinsics in the program or rules of one's own; these rules use the other units.
 for word in ("cuda", "cuda-tensorcore"):
     ScheduleRule.register_kind(word, cuda)
-for word, rules in (("llvm", llvm), ("vnni", vnni), ("avx512", avx512), ("asimd", llvm), ("dotprod", llvm)):
+
+
+def _arm(*intrins: str) -> list[ScheduleRule]:
+    with_intrins = [
+        MultiLevelTilingWithIntrin(name, _CPU_TILES, max_innermost_factor=32, reuse_write=_CPU_WRITES)
+        for name in intrins
+    ]
+    return [
+        *_cheap_first(),
+        AddRFactor(8, 32),
+        *with_intrins,
+        RegisterTiling(),
+        MultiLevelTiling(_CPU_TILES, max_innermost_factor=32, reuse_write=_CPU_WRITES),
+        ParallelizeVectorizeUnroll(8, 32, [0, 8, 32, 256], True),
+        RandomComputeLocation(),
+    ]
+
+
+def asimd() -> list[ScheduleRule]:
+    """For ARM processors with vectors of 128 bits."""
+    return _arm("dot_4x4_i8i8s32_neon")
+
+
+def dotprod() -> list[ScheduleRule]:
+    """For ARM processors that add up products of bytes in one instruction."""
+    return _arm("dot_4x4_i8i8s32_sdot", "dot_4x4_u8u8u32_udot", "dot_4x4_u8u8i32_hdot")
+
+
+def hexagon() -> list[ScheduleRule]:
+    """For Hexagon processors."""
+    tiling = MultiLevelTilingWideVector("SRSRS", 1024, max_innermost_factor=128, reuse_write=_CPU_WRITES)
+    return [*_cheap_first(), tiling, ParallelizeVectorizeUnroll(16, 128, [0, 16, 64, 512], True)]
+
+
+_CPU_LISTS = {
+    "llvm": llvm,
+    "vnni": vnni,
+    "avx512": avx512,
+    "asimd": asimd,
+    "dotprod": dotprod,
+    "hexagon": hexagon,
+}
+for word, rules in _CPU_LISTS.items():
     ScheduleRule.register_kind(word, rules)
