@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -165,8 +166,9 @@ def test_demo_does_the_main_job():
     done = run("demo", "--quick")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    for piece in ("def mm_relu(", "interpret", "build", "NumPy", "GFLOP/s"):
+    for piece in ("def mm_relu(", "interpret", "build", "NumPy", "GFLOP/s", "try 4 schedules", "run the fastest"):
         assert piece in done.stdout
+    assert re.search(r"GFLOP/s: \d+ x", done.stdout)
 
 
 def test_doctor_reports_and_finds_what_is_required():

@@ -32,8 +32,10 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tscript", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"tscript {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    demo = commands.add_parser("demo", help="a matrix product with ReLU: shown, interpreted, built, checked and timed")
-    demo.add_argument("--quick", action="store_true", help="time few calls only")
+    demo = commands.add_parser(
+        "demo", help="a matrix product with ReLU: shown, interpreted, built, checked, timed and tuned"
+    )
+    demo.add_argument("--quick", action="store_true", help="time few calls and try few schedules only")
     show = commands.add_parser("show", help="print the kernels of a file")
     show.add_argument(
         "program", metavar="FILE[:NAME]", help="a Python file, or printed text; NAME picks one (or MODULE.FUNCTION)"
