@@ -379,6 +379,8 @@ def test_a_killed_writer_loses_at_most_what_it_was_writing(tmp_path, kind):
             time.sleep(0.001 * round_)
             writer.send_signal(signal.SIGKILL)
             done += writer.stdout.read().count("\n")
+            # Its pipe is closed before the file of the database is let go.
+            writer.wait(timeout=60)
         acknowledged += done
         database = ms.database.Database.create(kind, work_dir=tmp_path)
         # One that was kept as its writer died may not have been told of.

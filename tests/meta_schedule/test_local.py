@@ -14,6 +14,7 @@ from tests.meta_schedule.mock import Matmul, tiles
 from tscript.meta_schedule.arg_info import ArgInfo
 from tscript.meta_schedule.builder import BuilderInput, LocalBuilder, default_build
 from tscript.meta_schedule.runner import EvaluatorConfig, LocalRunner, RunnerInput
+from tscript.runtime.processes import ProcessExecutor
 from tscript.schedule import Schedule
 from tscript.script import tir as T
 from tscript.target import Target
@@ -31,13 +32,26 @@ def forgetful(A: T.Buffer((32, 64), "float32"), B: T.Buffer((64, 48), "float32")
             C[vi, vj] = A[vi, vk] * B[vk, vj]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_process():
+    """The process of all tests that need none of their own: each start of one takes a while."""
+    with ProcessExecutor(1, timeout_sec=60) as process:
+        _shared.append(process)
+        yield
+        _shared.clear()
+
+
+_shared: list[ProcessExecutor] = []
+
+
 def build(*mods, **options) -> list:
-    results = LocalBuilder(max_workers=1, **options).build([BuilderInput(m, TARGET) for m in mods])
-    return results
+    place = {} if options else {"executor": _shared[0]}
+    return LocalBuilder(max_workers=1, **place, **options).build([BuilderInput(m, TARGET) for m in mods])
 
 
 def run(*paths: str, **options) -> list:
-    runner = LocalRunner(evaluator_config=QUICK, **options)
+    place = {} if "timeout_sec" in options else {"executor": _shared[0]}
+    runner = LocalRunner(evaluator_config=QUICK, **place, **options)
     return [f.result() for f in runner.run([RunnerInput(p, "llvm", ARGS, Matmul) for p in paths])]
 
 
