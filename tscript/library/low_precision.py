@@ -16,7 +16,7 @@ from tscript.meta_schedule.vector_registers import VectorRegisters
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.schedule import Schedule
 from tscript.target.target import Target
-from tscript.tensor_intrin import amx, x86
+from tscript.tensor_intrin import amx, interleave, x86
 
 _BLOCK = 32
 """Rows and columns of the four tiles that are summed up at once."""
@@ -177,12 +177,7 @@ def _tiles(sch: Schedule, block: BlockRV, c: Contraction, shape: _Shape, threads
     if threads > 1:
         sch.parallel(fused)
     sch.compute_at(panel, fused)
-    # Neighbouring elements of a column go side by side.
-    x, y = sch.get_loops(panel)[-2:]
-    column, depth = (y, x) if c.right_order.index(c.column) > c.right_order.index(c.reduced[0]) else (x, y)
-    parts, part = sch.split(depth, [None, i.width])
-    sch.reorder(parts, column, part)
-    sch.unroll(part)
+    _interleave(sch, panel, c, i)
     return (fused if last is j0 else i0), k0, inner
 
 
@@ -204,6 +199,21 @@ def _pack(sch: Schedule, block: BlockRV, c: Contraction, shape: _Shape) -> Block
 
     sch.transform_layout(block, ("read", read_of(sch, block, panel)), layout)
     return panel
+
+
+def _interleave(sch: Schedule, panel: BlockRV, c: Contraction, i: Instruction) -> None:
+    """Put neighbouring elements of a column side by side: a vector at a time where a row lies in one piece."""
+    x, y = sch.get_loops(panel)[-2:]
+    in_rows = c.right_order.index(c.column) > c.right_order.index(c.reduced[0])
+    column, depth = (y, x) if in_rows else (x, y)
+    parts, part = sch.split(depth, [None, i.width])
+    if not in_rows:
+        sch.reorder(parts, column, part)
+        sch.unroll(part)
+        return
+    groups, columns = sch.split(column, [None, interleave.COLUMNS])
+    sch.reorder(parts, groups, part, columns)
+    sch.tensorize(part, interleave.interleave_intrin(str(c.right_dtype), i.width))
 
 
 def _pack_left(sch: Schedule, block: BlockRV, c: Contraction, i: Instruction, threads: int) -> None:
