@@ -22,7 +22,7 @@ def recognise(func: PrimFunc) -> str | None:
     'product'
     >>> recognise(argmax(8, 8).func)
     """
-    found = _find(func)
+    found = find_operator(func)
     return None if found is None else found[0].name
 
 
@@ -56,7 +56,7 @@ def schedule(program: PrimFunc | IRModule, target: str | Mapping[str, Any] | Tar
         if sch.state.root_block(var) is None:
             continue
         sch.work_on(var.name_hint)
-        found = _find(func)
+        found = find_operator(func)
         if found is None:
             schedule_default(sch, chosen)
         else:
@@ -64,7 +64,14 @@ def schedule(program: PrimFunc | IRModule, target: str | Mapping[str, Any] | Tar
     return sch
 
 
-def _find(func: PrimFunc) -> tuple[Operator, Any] | None:
+def find_operator(func: PrimFunc) -> tuple[Operator, Any] | None:
+    """The operator that a function computes, and what its schedule needs to know; None if the library has none for it.
+
+    >>> from tscript.testing.workloads import softmax
+    >>> operator, _ = find_operator(softmax(8, 8).func)
+    >>> operator.name
+    'softmax'
+    """
     for operator in OPERATORS:
         found = operator.recognise(func)
         if found is not None:
@@ -79,4 +86,4 @@ def _target_of(func: PrimFunc, given: Target) -> Target:
     return own if isinstance(own, Target) else Target(own.value if isinstance(own, StringImm) else own)
 
 
-__all__ = ["recognise", "schedule"]
+__all__ = ["find_operator", "recognise", "schedule"]
