@@ -64,7 +64,9 @@ class Times(Runner):
     def run(self, runner_inputs):
         if not runner_inputs:
             return []
-        number = int(runner_inputs[0].reference["main"].attrs["number"].value)
+        reference = runner_inputs[0].reference
+        assert reference is not None
+        number = int(reference["main"].attrs["number"].value)
         self.turns.append(number)
         found = []
         for _ in runner_inputs:

@@ -54,8 +54,8 @@ def width(candidate: MeasureCandidate) -> int:
 class Halve(ms.mutator.PyMutator):
     """Draws one tile anew."""
 
-    def apply(self, trace, seed):
-        rng = np.random.default_rng(seed)
+    def apply(self, trace, rand_state):
+        rng = np.random.default_rng(rand_state)
         insts = [i for i, d in trace.decisions.items() if d is not None]
         inst = insts[rng.integers(len(insts))]
         whole = int(np.prod([int(d) for d in trace.decisions[inst]]))
