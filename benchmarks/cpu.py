@@ -66,7 +66,7 @@ def tile_for(n: int, target: tscript.target.Target) -> Tile:
     if "avx512f" in target.features:
         # Wide tiles load less of A, narrow ones have shorter tails.
         return Tile(6, 64, 16) if n % 64 == 0 else Tile(12, 32, 16)
-    return Tile(6, 16, 8) if "avx2" in target.features else Tile(3, 16, 4)
+    return Tile(6, 16, 8) if "avx2" in target.features else Tile(2, 16, 4)
 
 
 def matmul(m: int, n: int, k: int) -> tscript.tir.PrimFunc:

@@ -16,7 +16,7 @@ _PATCH: Final = struct.Struct("<QIIq")
 _IDENT: Final = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian, version 1
 
 _NULL, _CODE, _SYMBOLS, _STRINGS, _PATCHES, _EMPTY = 0, 1, 2, 3, 4, 8
-_ALLOC, _EXECUTABLE, _ALLOWED_FLAGS = 0x2, 0x4, 0x10000077
+_WRITE, _ALLOC, _EXECUTABLE, _ALLOWED_FLAGS = 0x1, 0x2, 0x4, 0x10000077
 _UNDEFINED, _ABSOLUTE = 0, 0xFFF1
 _FILE = 4
 _MOST_BYTES: Final = 1 << 30
@@ -127,6 +127,9 @@ def _check_symbols(image: bytes, parts: list[_Part], table: _Part) -> list[int]:
                 _fail(f"its symbol {text!r} has a fixed address")
         elif place >= len(parts) or parts[place].kind not in (_CODE, _EMPTY) or value + size > parts[place].size:
             _fail(f"its symbol {text!r} lies outside of its section")
+        elif not parts[place].flags & _ALLOC or (parts[place].kind == _EMPTY and not parts[place].flags & _WRITE):
+            # The loader would leave it where nothing is, or where nothing can be written.
+            _fail(f"its symbol {text!r} lies in a section without memory")
     return kinds
 
 
