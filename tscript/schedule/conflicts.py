@@ -30,6 +30,7 @@ from tscript.schedule.checks import is_complete_block, is_reduction_block, regio
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
 from tscript.schedule.symbols import axes_using, outside_of
+from tscript.schedule.update_order import depends_on_order
 
 Touched = Mapping[Var, Sequence[tuple[int, Access]]]
 """The accesses to each piece of memory, by its pointer, with their places in the program."""
@@ -131,10 +132,13 @@ def find_exchange_conflict(
 
 
 def _accumulates(w: Access, x: Access) -> bool:
-    """Whether both are the accumulation of one block into the same elements, free in its order by declaration."""
+    """Whether both are the accumulation of one block into the same elements, free in its order by declaration, unless
+    its form shows that it is not.
+    """
     if w.block is None or w.block is not x.block:
         return False
-    return any(axis.iter_type == IterVar.CommReduce for axis in w.block.iter_vars) and _same_region(w, x)
+    declared = any(axis.iter_type == IterVar.CommReduce for axis in w.block.iter_vars)
+    return declared and _same_region(w, x) and not depends_on_order(w.block, w.buffer)
 
 
 def _is_harmless(state: ScheduleState, loop: StmtSRef, w: Access, x: Access, in_order: bool, at_once: bool) -> bool:
