@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -78,8 +78,6 @@ _entered: ContextVar[tuple[Database, ...]] = ContextVar("tscript_databases", def
 
 class Database(Component, role="database"):
     """Keeps tuning records of workloads and finds the best. Used with `with`, it is `Database.current()` inside."""
-
-    current_is_thread_local: ClassVar[bool] = True
 
     @abstractmethod
     def has_workload(self, mod: IRModule) -> bool:
@@ -161,11 +159,11 @@ class Database(Component, role="database"):
         copy_records(self.best_records(), destination)
 
     def __enter__(self) -> Database:
-        _tokens.setdefault(id(self), []).append(_entered.set((*_entered.get(), self)))
+        _entered.set((*_entered.get(), self))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _entered.reset(_tokens[id(self)].pop())
+        _entered.set(_entered.get()[:-1])
 
     @staticmethod
     def current() -> Database | None:
@@ -192,5 +190,4 @@ def copy_records(records: Iterable[TuningRecord], destination: Database) -> int:
     return count
 
 
-_tokens: dict[int, list[Token[tuple[Database, ...]]]] = {}
 PyDatabase = Database

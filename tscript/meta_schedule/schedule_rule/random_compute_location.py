@@ -24,8 +24,9 @@ class RandomComputeLocation(ScheduleRule):
         assert isinstance(stmt, Block)
         if _PRODUCER in stmt.annotations:
             sch.unannotate(block, _PRODUCER)
-            (producer,) = sch.get_producers(block)
-            self._move(sch, producer)
+            producers = sch.get_producers(block)
+            if len(producers) == 1:
+                self._move(sch, producers[0])
         elif self._is_movable(sch, block, stmt):
             self._move(sch, block)
         return [sch]
