@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS = (
     "support ir printer arith target analysis parser te interp lower equivalence schedule tensor_intrin codegen "
-    "runtime driver meta_schedule library testing contrib cli"
+    "runtime driver library meta_schedule testing contrib cli"
 ).split()
 FACES = len(LAYERS)
 PROGRAMS = FACES + 1

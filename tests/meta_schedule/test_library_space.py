@@ -8,7 +8,8 @@ import pytest
 
 import tscript
 from tscript import meta_schedule as ms
-from tscript.library import LibrarySchedule, library_rules, schedule
+from tscript.library import schedule
+from tscript.meta_schedule.schedule_rule import LibrarySchedule
 from tscript.meta_schedule.schedule_rule.schedule_rule import ScheduleRule
 from tscript.meta_schedule.search_strategy.sampler import finish
 from tscript.schedule import Schedule
@@ -28,7 +29,7 @@ WORKLOADS = [
 
 
 def offered(workload: Workload) -> tuple[Any, list[Schedule]]:
-    space = ms.space_generator.PostOrderApply(sch_rules=library_rules(), postprocs="llvm", mutator_probs="llvm")
+    space = ms.space_generator.PostOrderApply()
     context: Any = ms.TuneContext(workload.func, target=TARGET, space_generator=space, rand_state=1)
     return context, [s for s in context.generate_design_space() if '"schedule_rule"' in s.trace.script()]
 
@@ -61,7 +62,7 @@ def test_unknown_functions_and_other_targets_stay_as_they_are() -> None:
         assert len(sch.trace.insts) == 1
 
 
-def test_the_list_offers_it_after_rules_of_the_author() -> None:
-    kinds = [type(r).__name__ for r in library_rules()]
-    author, *others = [type(r).__name__ for r in ScheduleRule.create("llvm")]
-    assert kinds == [author, "LibrarySchedule", *others]
+@pytest.mark.parametrize("word", ["llvm", "vnni", "avx512", "asimd", "dotprod"])
+def test_lists_offer_it_right_after_rules_of_the_author(word: str) -> None:
+    first = [type(r).__name__ for r in ScheduleRule.create(word)][:2]
+    assert first == ["ApplyCustomRule", "LibrarySchedule"]

@@ -7,6 +7,5 @@ trace can be printed, altered and replayed.
 from __future__ import annotations
 
 from tscript.library.choice import recognise, schedule
-from tscript.library.schedule_rule import LibrarySchedule, library_rules
 
-__all__ = ["LibrarySchedule", "library_rules", "recognise", "schedule"]
+__all__ = ["recognise", "schedule"]

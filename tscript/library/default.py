@@ -8,11 +8,11 @@ from tscript.ir.linear import linear_form
 from tscript.ir.occurrences import mentions, reads_memory
 from tscript.ir.stmt import Block, BufferStore, For, ForKind, SeqStmt
 from tscript.library.blocks import extent, leaves, loop_stmt, stmt_of
-from tscript.meta_schedule.vector_registers import VectorRegisters
 from tscript.schedule.errors import ScheduleError
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.schedule import Schedule
 from tscript.target.target import Target
+from tscript.target.vector_registers import VectorRegisters
 
 PARALLEL_FROM = 16_384
 """Nests of fewer steps run in one thread: starting others costs as much."""

@@ -12,10 +12,10 @@ from tscript.library.default import inline, spread
 from tscript.library.matmul import finish_tiles, is_large, read_of, schedule_product, threads_of
 from tscript.library.operator import Operator
 from tscript.library.tiles import choose_tile
-from tscript.meta_schedule.vector_registers import VectorRegisters
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.schedule import Schedule
 from tscript.target.target import Target
+from tscript.target.vector_registers import VectorRegisters
 from tscript.tensor_intrin import amx, interleave, x86
 
 _BLOCK = 32

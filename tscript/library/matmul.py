@@ -9,12 +9,12 @@ from tscript.library.contraction import Contraction, find_contraction
 from tscript.library.default import inline, spread
 from tscript.library.operator import Operator
 from tscript.library.tiles import Tile, choose_tile
-from tscript.meta_schedule.vector_registers import VectorRegisters
 from tscript.schedule.errors import ScheduleError
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.schedule import Schedule
 from tscript.target.detect import core_count
 from tscript.target.target import Target
+from tscript.target.vector_registers import VectorRegisters
 
 PACK_FROM = 96 << 10
 """A right operand of fewer bytes stays in the nearest caches as it is."""

@@ -17,9 +17,9 @@ from tscript.library.nests import (
     vectorize_partial,
 )
 from tscript.library.operator import Operator
-from tscript.meta_schedule.vector_registers import VectorRegisters
 from tscript.schedule.schedule import Schedule
 from tscript.target.target import Target
+from tscript.target.vector_registers import VectorRegisters
 
 PIECE = 65_536
 """Rows at least twice as long are cut into pieces of so many elements, where there are too few rows for the threads."""

@@ -24,10 +24,10 @@ from tscript.library.nests import (
     vectorize_row,
 )
 from tscript.library.operator import Operator
-from tscript.meta_schedule.vector_registers import VectorRegisters
 from tscript.schedule.rv import BlockRV
 from tscript.schedule.schedule import Schedule
 from tscript.target.target import Target
+from tscript.target.vector_registers import VectorRegisters
 
 _DEAR = frozenset(f"tir.{n}" for n in "exp exp2 exp10 log log2 log10 tanh sigmoid erf pow sin cos tan".split())
 """What is kept in memory rather than computed twice."""

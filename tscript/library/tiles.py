@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tscript.meta_schedule.vector_registers import VectorRegisters
+from tscript.target.vector_registers import VectorRegisters
 
 _LATENCY = 4
 """Steps until the result of a multiply-add can be added to: so many times two must be under way."""

@@ -9,9 +9,9 @@ from tscript.ir.function import PrimFunc
 from tscript.library.blocks import leaves
 from tscript.library.nests import PARALLEL_FROM, Nest, is_streamed, nests_of
 from tscript.library.operator import Operator
-from tscript.meta_schedule.vector_registers import VectorRegisters
 from tscript.schedule.schedule import Schedule
 from tscript.target.target import Target
+from tscript.target.vector_registers import VectorRegisters
 
 BLOCK = 16
 """Tiles that follow each other along the rows that are read."""

@@ -7,6 +7,7 @@ from tscript.meta_schedule.schedule_rule.auto_bind import AutoBind
 from tscript.meta_schedule.schedule_rule.auto_inline import AutoInline
 from tscript.meta_schedule.schedule_rule.cross_thread_reduction import CrossThreadReduction
 from tscript.meta_schedule.schedule_rule.inline_constant_scalars import InlineConstantScalars
+from tscript.meta_schedule.schedule_rule.library_schedule import LibrarySchedule
 from tscript.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling
 from tscript.meta_schedule.schedule_rule.multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from tscript.meta_schedule.schedule_rule.multi_level_tiling_with_intrin import MultiLevelTilingWithIntrin
@@ -23,6 +24,7 @@ __all__ = [
     "AutoInline",
     "CrossThreadReduction",
     "InlineConstantScalars",
+    "LibrarySchedule",
     "MultiLevelTiling",
     "MultiLevelTilingWideVector",
     "MultiLevelTilingWithIntrin",

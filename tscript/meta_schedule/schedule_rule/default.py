@@ -8,6 +8,7 @@ from tscript.meta_schedule.schedule_rule.auto_bind import AutoBind
 from tscript.meta_schedule.schedule_rule.auto_inline import AutoInline
 from tscript.meta_schedule.schedule_rule.cross_thread_reduction import CrossThreadReduction
 from tscript.meta_schedule.schedule_rule.inline_constant_scalars import InlineConstantScalars
+from tscript.meta_schedule.schedule_rule.library_schedule import LibrarySchedule
 from tscript.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling
 from tscript.meta_schedule.schedule_rule.multi_level_tiling_wide_vector import MultiLevelTilingWideVector
 from tscript.meta_schedule.schedule_rule.multi_level_tiling_with_intrin import MultiLevelTilingWithIntrin
@@ -32,7 +33,7 @@ def _cheap_first() -> list[ScheduleRule]:
         require_ordered=True,
         disallow_op=["tir.exp"],
     )
-    return [ApplyCustomRule(), InlineConstantScalars(), inline]
+    return [ApplyCustomRule(), LibrarySchedule(), InlineConstantScalars(), inline]
 
 
 def llvm() -> list[ScheduleRule]:

@@ -15,10 +15,10 @@ from tscript.meta_schedule.schedule_rule.auto_inline import maps_elementwise
 from tscript.meta_schedule.schedule_rule.reduction_test import TILED, needs_multi_level_tiling
 from tscript.meta_schedule.schedule_rule.schedule_rule import ScheduleRule
 from tscript.meta_schedule.tune_context import TuneContext
-from tscript.meta_schedule.vector_registers import VectorRegisters
 from tscript.schedule.errors import ScheduleError
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.schedule import Schedule
+from tscript.target.vector_registers import VectorRegisters
 
 STRUCTURE = "register"
 

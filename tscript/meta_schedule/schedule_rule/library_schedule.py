@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tscript.library.blocks import leaves
 from tscript.library.choice import find_operator
-from tscript.meta_schedule.schedule_rule import ScheduleRule, default
+from tscript.meta_schedule.schedule_rule.schedule_rule import ScheduleRule
 from tscript.meta_schedule.tune_context import TuneContext
 from tscript.schedule.errors import ScheduleError
 from tscript.schedule.rv import BlockRV
@@ -59,18 +59,3 @@ class LibrarySchedule(ScheduleRule):
         for settled in (*leaves(new), block):
             new.annotate(settled, "schedule_rule", _SETTLED)
         return [new, sch]
-
-
-def library_rules() -> list[ScheduleRule]:
-    """The default rules of CPUs, with the library's schedules offered before any rule but that of a block's author.
-
-    Give them to a space generator: `PostOrderApply(sch_rules=library_rules(), postprocs="llvm", mutator_probs="llvm")`.
-
-    >>> [type(rule).__name__ for rule in library_rules()][:2]
-    ['ApplyCustomRule', 'LibrarySchedule']
-    """
-    first, *others = default.llvm()
-    return [first, LibrarySchedule(), *others]
-
-
-__all__ = ["LibrarySchedule", "library_rules"]
