@@ -159,7 +159,9 @@ def _is_harmless(state: ScheduleState, loop: StmtSRef, w: Access, x: Access, in_
             return False
         return _witness(state, loop, w, x, other_instance=True) is None
     if is_reduction_block(state, first, within=loop):
-        return not at_once or bool(axes_using(state.realize_of(first), loop.loop.loop_var))
+        if at_once:
+            return bool(axes_using(state.realize_of(first), loop.loop.loop_var))
+        return not depends_on_order(first.block, w.buffer)
     return False
 
 

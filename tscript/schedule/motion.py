@@ -26,6 +26,7 @@ from tscript.schedule.rewrite import replace_stmts, require_removable
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
 from tscript.schedule.symbols import axis_ranges, conjuncts, loop_ranges, outer_bounds, proves
+from tscript.schedule.update_order import require_order_kept
 
 
 @dataclass
@@ -159,6 +160,7 @@ def inner_bounds(move: Move) -> dict[Var, Bound]:
 def place(move: Move, solution: Mapping[Var, Interval], preserve_unit_loops: bool, index: int, why: str) -> None:
     """Take the block out and put it, with loops over the needed instances, into the loop."""
     at = position(move, index)
+    require_order_kept(move.state.realize_of(move.block), [r.loop for r in move.state.loops_of(move.block)], solution)
     gone = require_removable(move.state, move.block, move.root)
     nest = _new_nest(move, solution, preserve_unit_loops)
     _require_init_runs(move, nest)
