@@ -112,6 +112,25 @@ def test_a_checkpoint_is_come_back_to_any_number_of_times() -> None:
     sch.state.verify()
 
 
+def test_a_checkpoint_has_the_steps_that_led_to_it() -> None:
+    sch = fresh()
+    here = sch.checkpoint()
+    sch.unroll("k")
+    before = everything(sch)
+    sch.parallel("i")
+    later = sch.checkpoint()
+    here.restore()
+    sch.vectorize("j")
+    sch.add_unit_loop(sch.get_block("C"))
+    sch.split("i", [2, 4])
+    later.restore()
+    sch.undo()
+    assert everything(sch) == before
+    sch.undo()
+    with pytest.raises(ValueError, match="none"):
+        sch.undo()
+
+
 def test_a_block_that_fails_leaves_nothing() -> None:
     sch = fresh()
     before = everything(sch)

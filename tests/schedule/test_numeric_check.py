@@ -115,6 +115,87 @@ def in_any_order(sch: Schedule) -> None:
         sch.reorder(k, i)
 
 
+def test_checks_turned_off_within_are_on_again_when_the_context_ends() -> None:
+    sch = Schedule(running)
+    with sch.unchecked(WHY):
+        sch.enable_checks(False, "within", every_step=False)
+        sch.split(sch.get_loops("B")[0], [None, 2])
+    assert sch.enable_check and sch.unverified == ()
+    # What was wrong before them counts as well.
+    sch = Schedule(running)
+    with pytest.raises(ScheduleError, match="since the checks were turned off"), sch.unchecked(WHY):
+        reordered_wrongly(sch)
+        sch.enable_checks(False, "within")
+    assert sch.enable_check and sch.trace.insts == []
+    # Turned on within, later steps would be neither checked nor compared.
+    with pytest.raises(ScheduleError, match="turns them on again when it ends"), sch.unchecked(WHY):
+        sch.enable_checks(True)
+    with sch.unchecked(WHY):
+        copied = sch.copy()
+    assert not copied.enable_check
+    copied.enable_checks(True)
+    assert copied.enable_check
+
+
+@pytest.mark.parametrize("by_undo", [False, True])
+def test_going_back_before_the_context_ends_it(by_undo: bool) -> None:
+    sch = Schedule(running)
+    here = sch.checkpoint()
+    sch.unroll(sch.get_loops("B")[1])
+    with sch.unchecked(WHY):
+        sch.split(sch.get_loops("B")[0], [None, 2])
+        if by_undo:
+            sch.undo(3)
+        else:
+            here.restore()
+        with pytest.raises(ScheduleError, match="cannot go inside"):
+            reordered_wrongly(sch)
+        sch.parallel(sch.get_loops("B")[0])
+    assert sch.enable_check and "enable_checks" not in str(sch.trace)
+    assert sum(step.changes for step in sch.history) == 1
+    sch.undo()
+    assert "parallel" not in str(sch.trace)
+
+
+def test_a_moment_within_a_context_that_has_ended_is_gone() -> None:
+    sch = Schedule(running)
+    with sch.unchecked(WHY):
+        within = sch.checkpoint()
+        sch.split(sch.get_loops("B")[0], [None, 2])
+        within.restore()
+        sch.split(sch.get_loops("B")[0], [None, 3])
+    before = sch.mod
+    with pytest.raises(ValueError, match="which has ended"):
+        within.restore()
+    assert sch.enable_check
+    assert_structural_equal(sch.mod, before)
+
+
+def test_a_context_is_entered_within_itself() -> None:
+    sch = Schedule(running)
+    twice = sch.unchecked(WHY)
+    with twice:
+        reordered_wrongly(sch)
+        with twice:
+            sch.parallel(sch.get_loops("B")[0])
+        i, j = sch.get_loops("A")
+        sch.reorder(j, i)
+    assert sch.enable_check and sum(step.changes for step in sch.history) == 1
+
+
+def test_programs_that_were_taken_back_are_not_what_others_are_compared_with() -> None:
+    sch = Schedule(running, enable_check=False, check="none")
+    reordered_wrongly(sch)
+    with sch.unchecked(WHY):
+        sch.split(sch.get_loops("B")[0], [None, 3])
+    sch.undo(2)
+    with pytest.raises(ScheduleError, match="since the checks were turned off"), sch.unchecked(WHY):
+        reordered_wrongly(sch)
+    with sch.unchecked(WHY):
+        sch.parallel(sch.get_loops("B")[0])
+    assert sch.verify()
+
+
 @T.prim_func
 def opaque_sum(A: T.Buffer((4, 8), "int32"), Y: T.Buffer((4,), "int32")):
     for i, k in T.grid(4, 8):

@@ -107,12 +107,20 @@ class Checkpoint:
     def __init__(self, sch: ScheduleCore) -> None:
         self.schedule = sch
         self.then = snapshot(sch)
-        self.length = len(sch.history)
+        self.done: list[Step] = [*sch.history]
 
     def restore(self) -> None:
-        """Put the schedule back to this moment. It can be done any number of times, also after going further back."""
+        """Put the schedule back to this moment. It can be done any number of times, also after going further back.
+
+        Raises ValueError for a moment within `with sch.unchecked(...)` once that has ended: the checks would stay off.
+        """
+        if any(u.context == "ended" for u in self.then.unverified):
+            raise ValueError(
+                "the checkpoint was made within `with sch.unchecked(...)`, which has ended, so that nothing would turn "
+                "the checks on again; make it before that, or come back to it within"
+            )
         restore(self.schedule, self.then)
-        del self.schedule.history[self.length :]
+        self.schedule.history[:] = self.done
 
     def __enter__(self) -> Checkpoint:
         return self

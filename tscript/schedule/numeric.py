@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from tscript.equivalence import Report, Trial
 from tscript.ir.buffer import Buffer
@@ -17,17 +17,25 @@ Functions = Mapping[GlobalVar, Any]
 _Key = tuple[str, tuple[Buffer, ...]]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Unverified:
-    """The program from when checks of meaning were turned off, and whether each step is compared with it since."""
+    """The program from when checks of meaning were turned off, and whether each step is compared with it since.
+
+    `context` is "open" where `with sch.unchecked(...)` turned them off and is to turn them on again; once it has ended,
+    nothing does.
+    """
 
     functions: dict[GlobalVar, Any]
     every_step: bool
+    context: Literal["", "open", "ended"] = ""
 
 
 @dataclass
 class NumericCheck:
     """Compares programs of a schedule. What the first one leaves in its arguments is kept, so that each takes one run.
+
+    It is used again for programs that were found to compute the same. Others are run: steps in between may have been
+    taken back, or not been compared. With `always_with_first`, all are compared with the first one.
 
     Where a step changes the layout or the type of a parameter, arguments mean something else: what follows is compared
     with the program that the step gave, and `not_compared` tells why the step itself was not. Of iterations that run at
@@ -39,13 +47,15 @@ class NumericCheck:
     special_values: bool = False
     whole: bool = False
     enabled: bool = True
+    always_with_first: bool = False
     not_compared: str = ""
     trials: dict[_Key, Trial] = field(default_factory=dict[_Key, Trial])
+    same: dict[PrimFunc, Trial] = field(default_factory=dict[PrimFunc, Trial])
     warned: dict[str, None] = field(default_factory=dict[str, None])
 
     def copy(self) -> NumericCheck:
         """A check of the same programs for another schedule."""
-        return replace(self, trials={**self.trials}, warned={**self.warned})
+        return replace(self, trials={**self.trials}, same={**self.same}, warned={**self.warned})
 
     def compare(self, before: Functions, now: IRModule) -> Report | None:
         """How functions that a step changed differ in what they compute; None where nothing does.
@@ -74,14 +84,15 @@ class NumericCheck:
         report = Report(seed=self.seed, special_values=self.special_values)
         try:
             trial = self.trials.get(key)
-            if trial is None:
+            if trial is None or not (self.always_with_first or self.same.get(old) is trial):
                 made = Trial(old, name, old_mod, self.seed, self.sizes, self.special_values, self.whole)
-                trial = self.trials[key] = made
+                trial = self.trials[key] = self.same[old] = made
             trial.compare(new, new_mod, report)
         except UnknownMeaning as error:
             self.not_compared = str(error).splitlines()[0]
             return None
         if report.equal:
+            self.same[new] = trial
             self._warn(report)
         return None if report.equal else report
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -140,7 +141,9 @@ class Schedule(ScheduleCore):
             debug_mask=self.state.debug_mask,
             error_render_level=self.error_render_level,
         )
-        other.enable_check, other.unverified, other.original = self._enable_check, self.unverified, self.original
+        other.enable_check, other.original = self._enable_check, self.original
+        # No context is open for the copy: it turns its checks on by `enable_checks`.
+        other.unverified = tuple(replace(u, context="") for u in self.unverified)
         other.numeric, other.compares_always = self.numeric.copy(), self.compares_always
         other.state, mapping = self.state.copy()
         other.symbols = {rv: mapping.get(v, v) if isinstance(v, StmtSRef) else v for rv, v in self.symbols.items()}
@@ -285,7 +288,9 @@ class Schedule(ScheduleCore):
         """
         fresh = Schedule(IRModule({**self.original}), check="none")
         fresh.numeric = NumericCheck(enabled=False)
-        return verified(self.trace, fresh, NumericCheck(seed, dict(sizes or {}), special_values, whole))
+        return verified(
+            self.trace, fresh, NumericCheck(seed, dict(sizes or {}), special_values, whole, always_with_first=True)
+        )
 
     # -- going back -------------------------------------------------------------------------------
 

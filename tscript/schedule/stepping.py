@@ -9,6 +9,7 @@ from tscript.equivalence import Report
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import ScheduleError
 from tscript.schedule.history import Snapshot, Step, restore, snapshot
+from tscript.schedule.numeric import Unverified
 from tscript.schedule.trace_text import instruction_text, name_outputs
 from tscript.support.errors import InterpError
 
@@ -84,29 +85,36 @@ class Unchecked:
 
     def __init__(self, sch: ScheduleCore, reason: str, switch: Callable[..., Any]) -> None:
         self._sch, self._reason, self._switch = sch, reason, switch
-        self._before: Snapshot | None = None
-        self._length = 0
+        # Where it was entered, innermost last: how the schedule was, what had been done, what it is compared with.
+        self._entered: list[tuple[Snapshot, list[Step], Unverified]] = []
 
     def __enter__(self) -> None:
-        self._length = len(self._sch.history)
-        before = snapshot(self._sch)
+        sch = self._sch
+        before, done = snapshot(sch), [*sch.history]
         self._switch(False, self._reason, every_step=False)
-        self._before = before
+        sch.unverified[-1].context = "open"
+        self._entered.append((before, done, sch.unverified[-1]))
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        assert self._before is not None
+        before, done, mine = self._entered.pop()
+        mine.context = "ended"
+        sch = self._sch
+        if mine not in sch.unverified:
+            # The user went back to before it, or the schedule did: nothing of it is left to be compared.
+            return
         if kind is None:
             try:
-                self._switch(True)
+                # Checks that were turned off within and left so are turned on with it.
+                while mine in sch.unverified:
+                    self._switch(True)
             except Exception:
-                self._go_back()
+                self._go_back(before, done)
                 raise
             # All of it is one step, so that going back never ends within.
-            self._sch.history[self._length :] = [Step(self._before, True)]
+            sch.history[:] = [*done, Step(before, True)]
         else:
-            self._go_back()
+            self._go_back(before, done)
 
-    def _go_back(self) -> None:
-        assert self._before is not None
-        restore(self._sch, self._before)
-        del self._sch.history[self._length :]
+    def _go_back(self, before: Snapshot, done: list[Step]) -> None:
+        restore(self._sch, before)
+        self._sch.history[:] = done

@@ -23,7 +23,8 @@ def enable_checks(s: ScheduleCore, enable: bool, reason: str = "", every_step: b
     Iterations run in order there, so those that run at once are looked at as well: it is refused if they are shown to
     meet at an element, and RaceWarning is given where this stays open, as with subscripts that are read from memory.
 
-    Raises ScheduleError without a reason, where checks are on already, and when the comparison finds a difference.
+    Raises ScheduleError without a reason, where checks are on already or `with sch.unchecked(...)` will turn them on,
+    and when the comparison finds a difference.
 
     >>> import tscript
     >>> from tscript.testing.workloads import matmul
@@ -43,6 +44,11 @@ def enable_checks(s: ScheduleCore, enable: bool, reason: str = "", every_step: b
         return
     if not s.unverified:
         refuse("the checks are on already")
+    if s.unverified[-1].context == "open":
+        refuse(
+            "the checks were turned off by `with sch.unchecked(...)`, which turns them on again when it ends",
+            hint="end its block before the steps that are to be checked",
+        )
     try:
         report = s.numeric.compare(s.unverified[-1].functions, s.state.mod)
     except InterpError as error:
