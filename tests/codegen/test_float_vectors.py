@@ -114,3 +114,14 @@ def main(A: T.Buffer((4096,), "float32"), D: T.Buffer((1,), "float32"), C: T.Buf
     text = build(func).get_source("ll")
     quick = next(block for block in text.split("\n\n") if "llvm.fma.v64f32" in block)
     assert "fdiv <64 x float>" not in quick and text.count("fdiv float 1.0") == 1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("lanes", [8, 64])
+@pytest.mark.parametrize("dtype", ["int32", "uint64"])
+def test_integers_divided_by_one_number_are_truncated(dtype: str, lanes: int, target: str) -> None:
+    f = kernel("T.Div(A[i * LANES + v], D[0])".replace("LANES", str(lanes)), dtype, lanes, target)
+    a = np.random.default_rng(0).integers(0, 1 << 31, COUNT).astype(dtype)
+    c = np.zeros_like(a)
+    f(a, a, np.array([7], dtype), c)
+    np.testing.assert_array_equal(c, a // a.dtype.type(7))

@@ -44,7 +44,13 @@ def quotient(b: Builder, dtype: DataType, x: str, divisor: str) -> str | None:
     the exact rest give the quotient as it is rounded (Markstein, "Computation of elementary functions on the IBM RISC
     System/6000", 1990), if nothing on the way leaves the range of normal numbers; else the vector is divided.
     """
-    if "fma" not in b.features or b.fast_math or dtype.bits not in _LIMITS or dtype.lanes * dtype.bytes < 32:
+    if (
+        not dtype.is_float
+        or "fma" not in b.features
+        or b.fast_math
+        or dtype.bits not in _LIMITS
+        or dtype.lanes * dtype.bytes < 32
+    ):
         return None
     _declare(b, dtype)
     whole, one = register_type(dtype), register_type(dtype.element)
