@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tscript import interp
+from tscript import interp, lower
 from tscript.analysis import check
+from tscript.schedule import Schedule
 from tscript.script import from_source
 from tscript.support.errors import InterpError
 from tscript.testing.workloads import small_workloads
@@ -153,3 +154,43 @@ def test_numbers_beyond_64_bits_are_no_obstacle():
     index = "T.cast(T.uint64(18446744073709551615) % T.cast(I[0] + 8, 'uint64'), 'int32')"
     report = check(kernel(f"t[{index}] = 0.0" + COPY))
     assert [f.kind for f in report.possible] == ["out-of-bounds", "uninitialized"] and not report.proven
+
+
+# What an axis may have no values over: never, or for some sizes and arguments.
+OVER_NOTHING = ["0", "n - 1", "T.max(n - 4, 0)", "T.min(m, n)"]
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("extent", OVER_NOTHING)
+def test_a_reduction_over_nothing_writes_its_identity(extent: str, split: bool):
+    func = from_source(
+        "@T.prim_func\ndef f(a: T.handle, B: T.Buffer((4,), 'float32'), m: T.int32):\n"
+        "    n = T.int32()\n    A = T.match_buffer(a, (n,), 'float32')\n    t = T.alloc_buffer((4,), 'float32')\n"
+        f"    for i, k in T.grid(4, {extent}):\n        with T.block('t'):\n"
+        "            v, r = T.axis.remap('SR', [i, k])\n            with T.init():\n"
+        "                t[v] = T.float32(0)\n            t[v] = t[v] + A[r]\n"
+        "    for i in range(4):\n        B[i] = t[i]\n"
+    )
+    sch = Schedule(func)
+    if split:
+        i, k = sch.get_loops("t")
+        sch.split(k, [None, 3])
+        sch.parallel(i)
+    for n, m in ((1, 0), (1, 4), (6, -2), (6, 5)):
+        interp.run(sch.mod["main"], np.ones(n, "float32"), np.ones(4, "float32"), m, check_uninitialized=True)
+    assert list(check(sch.mod, kinds=("uninitialized",))) == []
+    assert check(lower(sch.mod)).proven == []
+
+
+def test_conditions_that_mean_something_else_at_the_read_decide_nothing():
+    for write, read in (("i < 4", "t[7 - i]"), ("A[i, 0] > 0.0", "t[i]")):
+        body = f"for i in range(8):\n    if {write}:\n        t[i] = A[i, 0]\nfor i in range(8):\n    B[i] = {read}"
+        assert list(check(kernel(body)))
+    # Of two cases, one is left out.
+    found = check(from_source(
+        "@T.prim_func\ndef f(B: T.Buffer((8,), 'float32'), m: T.int32):\n    t = T.alloc_buffer((8,), 'float32')\n"
+        "    if m > 3:\n        for i in range(8):\n            t[i] = T.float32(1)\n"
+        "    if m < 3:\n        for i in range(8):\n            t[i] = T.float32(2)\n"
+        "    for i in range(8):\n        B[i] = t[i]\n"
+    ))  # fmt: skip
+    assert [f.kind for f in found] == ["uninitialized"]

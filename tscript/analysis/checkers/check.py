@@ -13,6 +13,7 @@ from tscript.analysis.checkers.sites import Survey
 from tscript.analysis.checkers.survey import survey
 from tscript.analysis.checkers.uninitialized import find_in_parameter, find_uninitialized, updated_parameters
 from tscript.ir.buffer import Buffer
+from tscript.ir.empty_reductions import with_empty_inits
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.support.wording import kind_of
 
@@ -60,6 +61,8 @@ def check(program: PrimFunc | IRModule, *, kinds: tuple[str, ...] | None = None,
     notes: list[str] = []
     _require_parameters(functions_of(program), outputs)
     for func in functions_of(program):
+        # What runs over an empty reduction is no block's first instance: it is put in place as for running.
+        func = with_empty_inits(func)
         found = survey(func)
         proofs = Proofs(func)
         for kind, find in _CHECKS.items():

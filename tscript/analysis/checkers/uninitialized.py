@@ -7,6 +7,7 @@ one write covers all of it, else by following all iterations with numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -70,7 +71,7 @@ def _unwritten_in(func: PrimFunc, found: Survey, proofs: Proofs, storage: Storag
     sites = [s for s in found.sites if s.memory.data is data and s.role in (READ, WRITE) and not s.axis]
     writes = [s for s in sites if s.role == WRITE]
     private = is_private(storage.buffer)
-    open_reads = [s for s in sites if s.role == READ and not any(_covers(w, s, proofs, private) for w in writes)]
+    open_reads = [s for s in sites if s.role == READ and not _is_covered(s, writes, proofs, private)]
     return _followed(func, storage, open_reads, writes) if open_reads else []
 
 
@@ -81,6 +82,34 @@ def is_private(buffer: Buffer) -> bool:
 
 
 # -- with regions -----------------------------------------------------------------------------------
+
+
+def _is_covered(read: Site, writes: Sequence[Site], proofs: Proofs, private: bool) -> bool:
+    """Whether some write certainly comes before `read`: always the same one, or one of two as a condition has it."""
+    if any(_covers(w, read, proofs, private) for w in writes):
+        return True
+    for write in writes:
+        for guard in _deciding(write, read):
+            met, unmet = (
+                replace(read, scope=Guard(read.scope, guard.condition, h)) for h in (guard.holds, not guard.holds)
+            )
+            if _covers(write, met, proofs, private) and any(_covers(w, unmet, proofs, private) for w in writes):
+                return True
+    return False
+
+
+def _deciding(write: Site, read: Site) -> list[Guard]:
+    """Conditions of a write that mean the same at a read after it: such as that a reduction is over nothing."""
+    if write.place > read.place:
+        return []
+    own = scopes_below(write.scope, common_scope(write.scope, read.scope))
+    local = {s.var: None for s in own if isinstance(s, (Loop, Binding))}
+    return [
+        s
+        for s in own
+        if isinstance(s, Guard)
+        and not (s.stops or s.is_init or mentions(s.condition, local) or reads_memory(s.condition))
+    ]
 
 
 def _covers(write: Site, read: Site, proofs: Proofs, private: bool) -> bool:
