@@ -15,6 +15,7 @@ from tscript.cli.loading import LoadError, Program, load_file, pick
 from tscript.cli.tracing import Request, run_trace
 from tscript.cli.tuning import (
     TuneRequest,
+    run_database_check,
     run_database_show,
     run_merge,
     run_prune,
@@ -89,8 +90,10 @@ def _add_tuning(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     query.add_argument("database", metavar="DB", type=Path)
     query.add_argument("program", metavar="FILE[:NAME]", help="as for show")
     query.add_argument("--target", metavar="T", default="llvm", help="as for tune")
-    fix = actions.add_parser("repair", help="keep what can be read of a damaged folder of text files")
-    fix.add_argument("database", metavar="DB", type=Path)
+    look = actions.add_parser("check", help="say what cannot be read, and change nothing")
+    fix = actions.add_parser("repair", help="keep what can be read of a damaged database, and the damaged file too")
+    for parser in (look, fix):
+        parser.add_argument("database", metavar="DB", type=Path)
 
 
 def _run_database(arguments: argparse.Namespace) -> int:
@@ -105,6 +108,8 @@ def _run_database(arguments: argparse.Namespace) -> int:
         return run_prune(path, arguments.to)
     if arguments.action == "query":
         return run_query(path, _programs(arguments.program), arguments.target)
+    if arguments.action == "check":
+        return run_database_check(path)
     return run_repair(path)
 
 

@@ -13,8 +13,7 @@ from tscript.cli.loading import Program
 from tscript.ir.function import PrimFunc
 from tscript.meta_schedule.database import Database, JSONDatabase, SQLiteDatabase, TuningRecord
 from tscript.meta_schedule.database.database import copy_records
-from tscript.meta_schedule.database.repair import repair
-from tscript.meta_schedule.database.sqlite import FILE as SQLITE_FILE
+from tscript.meta_schedule.database.repair import check, repair, sqlite_file
 from tscript.meta_schedule.tir_integration import tune_tir
 from tscript.meta_schedule.tune_context import normalize_mod
 from tscript.support.errors import TuneError
@@ -72,15 +71,14 @@ def open_database(path: Path, *, must_exist: bool = True) -> Database:
 
     Raises TuneError where there is none, or it is damaged.
     """
-    is_file = path.suffix in (".sqlite", ".db")
-    at = path if is_file else path / SQLITE_FILE
+    file = sqlite_file(path)
     try:
-        if is_file or at.exists():
-            if must_exist and not at.exists():
-                raise TuneError(f"there is no database {at}")
-            return SQLiteDatabase(at)
+        if file is not None:
+            if must_exist and not file.exists():
+                raise TuneError(f"there is no database {file}")
+            return SQLiteDatabase(file)
         return JSONDatabase(work_dir=path, allow_missing=not must_exist)
-    except (FileNotFoundError, ValueError) as e:
+    except (OSError, ValueError) as e:
         raise TuneError(str(e)) from e
 
 
@@ -130,12 +128,24 @@ def run_query(path: Path, programs: Sequence[Program], target: str) -> int:
 
 
 def run_repair(path: Path) -> int:
-    """Keep what can be read of a damaged database of text files."""
+    """Keep what can be read of a damaged database."""
     try:
         done = repair(path)
-    except FileNotFoundError as e:
+    except OSError as e:
         raise TuneError(str(e)) from e
     for line in done.lost:
         print(f"lost: {line}")
-    print(f"{done.kept} records kept, {len(done.lost)} lines lost")
+    print(f"{done.kept} records kept, {len(done.lost)} entries lost")
     return 0
+
+
+def run_database_check(path: Path) -> int:
+    """Say what of a database can be read; 1 if something cannot."""
+    try:
+        found = check(path)
+    except OSError as e:
+        raise TuneError(str(e)) from e
+    for line in found.lost:
+        print(f"damaged: {line}")
+    print(f"{found.kept} records can be read, {len(found.lost)} entries cannot")
+    return 1 if found.lost else 0

@@ -71,18 +71,22 @@ class RunState(MeasureCallback):
         context = task_scheduler.contexts[task_id]
         key = _key(context)
         self._states[key] = {"seed": self._seeds.get(key, -1), "state": context.rand_state}
-        self.folder.mkdir(parents=True, exist_ok=True)
         if self._model is not None and measure_candidates:
             part = self._model_path.with_suffix(self._model_path.suffix + ".part")
             try:
+                self.folder.mkdir(parents=True, exist_ok=True)
                 with _quiet():  # the name of the part would only puzzle readers of the log
                     self._model.save(str(part))
                 os.replace(part, self._model_path)
             except Exception as e:  # a model that cannot be saved is no reason to stop measuring
                 _log().warning("the cost model could not be saved to %s: %s", self._model_path, e)
         part = self.folder / f"{FILE}.part"
-        part.write_text(json.dumps(self._states), encoding="utf-8")
-        os.replace(part, self.folder / FILE)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            part.write_text(json.dumps(self._states), encoding="utf-8")
+            os.replace(part, self.folder / FILE)
+        except OSError as e:
+            _log().warning("%s could not be saved, a later run would draw the same samples: %s", self.folder / FILE, e)
 
     def _read(self) -> dict[str, Any]:
         path = self.folder / FILE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -86,6 +87,12 @@ def tune_tasks(
     )
     if post_optimization:
         refine(tasks, database, builder, runner)  # pyright: ignore[reportArgumentType]
+    if database.unkept:
+        logging.getLogger("tscript.meta_schedule").error(
+            "%d of %d records could not be written: they are in the database that this run returns, and nowhere else",
+            database.unkept,
+            len(database),
+        )
     return database
 
 

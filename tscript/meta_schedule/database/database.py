@@ -103,6 +103,11 @@ class Database(Component, role="database"):
     def __len__(self) -> int:
         """Number of records."""
 
+    @property
+    def unkept(self) -> int:
+        """Records that are in memory alone, as they could not be written where this database keeps them."""
+        return 0
+
     @abstractmethod
     def query_tuning_record(self, mod: IRModule, target: Target, workload_name: str = "main") -> TuningRecord | None:
         """The fastest record of a program for a target."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import zlib
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,56 +22,142 @@ class LineFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock = FileLock(path)
+        self.forget()
+
+    def forget(self) -> None:
+        """Take the file for one that was never read."""
         self._offset = 0
         self._count = 0
+        self._check = 0
+        self._file: tuple[int, int] | None = None
+        self._seen: tuple[int, int, int, int] | None = None
 
-    def new_lines(self) -> list[tuple[int, str]]:
-        """Number (from 1) and text of the lines added since the last call. ValueError for bytes that are no text."""
-        if not self.path.exists() or self.path.stat().st_size == self._offset:
+    def damage(self) -> str:
+        """What became of the lines that were read, if another hand than a writer's was at them; else nothing."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return "was deleted" if self._file else ""
+        seen = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+        if seen == self._seen:
+            return ""
+        if self._file is not None and seen[:2] != self._file:
+            return "was replaced by another file"
+        if found.st_size < self._offset:
+            return "was cut short"
+        if self._offset and zlib.crc32(self._read(0, self._offset)) != self._check:
+            return "was changed in the middle"
+        self._file = seen[:2]
+        self._seen = seen
+        return ""
+
+    def new_lines(self) -> list[tuple[int, bytes]]:
+        """Number (from 1) and text of the lines added since the last call, but for blank ones."""
+        try:
+            data = self._read(self._offset)
+        except FileNotFoundError:
             return []
-        with self.path.open("rb") as f:
-            f.seek(self._offset)
-            data = f.read()
         whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        found: list[tuple[int, str]] = []
+        self._passed(whole)
+        found: list[tuple[int, bytes]] = []
         for line in whole.split(b"\n")[:-1]:
             self._count += 1
-            try:
-                text = line.decode()
-            except UnicodeDecodeError as e:
-                raise ValueError(f"{self.path}:{self._count}: the line is no UTF-8 text ({e})") from e
-            if text.strip():
-                found.append((self._count, text))
+            if line.strip():
+                found.append((self._count, line))
         return found
+
+    def _read(self, start: int, count: int = -1) -> bytes:
+        with self.path.open("rb") as f:
+            f.seek(start)
+            return f.read(count)
+
+    def _passed(self, data: bytes) -> None:
+        self._offset += len(data)
+        self._check = zlib.crc32(data, self._check)
 
     @contextmanager
     def lock(self) -> Generator[None, None, None]:
-        """Keep other writers away."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with Path(f"{self.path}.lock").open("w") as f:
-            _flock(f, unlock=False)
-            try:
-                yield
-            finally:
-                _flock(f, unlock=True)
+        """Keep other writers away; may be entered again inside."""
+        with self._lock.held():
+            yield
 
     def append(self, line: str) -> None:
-        """Add a line, inside `lock` and after `new_lines`."""
+        """Add a line, inside `lock` and after `new_lines`. OSError, and nothing counts, where it cannot be written."""
         data = (line + "\n").encode()
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             if os.fstat(fd).st_size > self._offset:
                 os.ftruncate(fd, self._offset)  # what a killed writer left
             os.lseek(fd, self._offset, os.SEEK_SET)
-            written = 0
-            while written < len(data):
-                written += os.write(fd, data[written:])
-            os.fsync(fd)
+            _write(fd, data)
+            found = os.fstat(fd)
         finally:
             os.close(fd)
-        self._offset += len(data)
+        self._passed(data)
         self._count += 1
+        self._file = (found.st_dev, found.st_ino)
+        self._seen = (*self._file, found.st_mtime_ns, found.st_size)
+
+
+def _write(fd: int, data: bytes) -> None:
+    written = 0
+    while written < len(data):
+        written += os.write(fd, data[written:])
+    os.fsync(fd)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a file of these lines, whole on the disk when this returns."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        _write(fd, "".join(f"{line}\n" for line in lines).encode())
+    finally:
+        os.close(fd)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add a line to a file that nobody has read, whole on the disk when this returns."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        _write(fd, f"{line}\n".encode())
+    finally:
+        os.close(fd)
+
+
+def put_aside(path: Path) -> Path:
+    """Rename a damaged file to `*.damaged` (or `*.damaged.2`, ...); its new path."""
+    at = path.with_name(f"{path.name}.damaged")
+    k = 2
+    while at.exists():
+        at = path.with_name(f"{path.name}.damaged.{k}")
+        k += 1
+    os.replace(path, at)
+    return at
+
+
+class FileLock:
+    """Among processes, one at a time changes a file: a lock on a file beside it, named `*.lock`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = Path(f"{path}.lock")
+        self._depth = 0
+
+    @contextmanager
+    def held(self) -> Generator[None, None, None]:
+        """Wait for the others, and keep them away inside; may be entered again by who holds it."""
+        if self._depth:
+            yield
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("w") as f:
+            _flock(f, unlock=False)
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                _flock(f, unlock=True)
 
 
 def _flock(f: Any, unlock: bool) -> None:

@@ -1,73 +1,55 @@
-"""What can be read of a damaged database in text files is kept."""
+"""What can be read of a damaged database is kept."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tscript.meta_schedule.database.codec import parse_line, record_of, workload_module
-from tscript.meta_schedule.database.database import Workload
-from tscript.meta_schedule.database.json_lines import RECORDS, WORKLOADS, JSONDatabase
+from tscript.meta_schedule.database.file_database import readable
+from tscript.meta_schedule.database.json_lines import RECORDS, WORKLOADS, JSONDatabase, read_lines
+from tscript.meta_schedule.database.sqlite import FILE, SQLiteDatabase, read_rows
 
 
 @dataclass(frozen=True)
 class Repair:
-    """How many records were kept, and what was not: file, line and why."""
+    """How many records were kept, and what was not: place and why."""
 
     kept: int
     lost: list[str]
 
 
-def repair(work_dir: str | Path) -> Repair:
-    """Write the text files of `work_dir` anew with the lines that can be read; what was there is kept as `*.damaged`.
+def sqlite_file(path: str | Path) -> Path | None:
+    """The SQLite file that a path names, or that lies in the folder that it names; None for text files.
 
-    A database without a damaged line stays as it is. Raises FileNotFoundError where there is none.
+    >>> sqlite_file("runs/best.sqlite").name
+    'best.sqlite'
     """
-    folder = Path(work_dir)
-    files = (folder / WORKLOADS, folder / RECORDS)
-    for path in files:
-        if not path.exists():
-            raise FileNotFoundError(f"there is no database file {path}")
-    lost: list[str] = []
-    with tempfile.TemporaryDirectory(dir=folder, prefix="repair-") as new:
-        fresh = JSONDatabase(work_dir=new)
-        workloads = _workloads(files[0], fresh, lost)
-        kept = _records(files[1], fresh, workloads, lost)
-        if lost:
-            for path in files:
-                os.replace(path, path.with_name(f"{path.name}.damaged"))
-                os.replace(Path(new) / path.name, path)
-    return Repair(kept, lost)
+    path = Path(path)
+    if path.suffix in (".sqlite", ".db") or path.is_file():
+        return path
+    return path / FILE if (path / FILE).exists() else None
 
 
-def _lines(path: Path) -> list[tuple[int, bytes]]:
-    lines = enumerate(path.read_bytes().split(b"\n"), 1)
-    return [(n, line) for n, line in lines if line.strip()]
+def repair(path: str | Path) -> Repair:
+    """Write the text files of a folder, or an SQLite file, anew with what can be read; what was there is kept beside it
+    as `*.damaged`.
+
+    A database without damage stays as it is. Raises FileNotFoundError where there is none.
+    """
+    file = _existing(path)
+    database = JSONDatabase(work_dir=path, repair=True) if file is None else SQLiteDatabase(file, repair=True)
+    return Repair(len(database), database.lost)
 
 
-def _workloads(path: Path, fresh: JSONDatabase, lost: list[str]) -> list[Workload | None]:
-    found: list[Workload | None] = []
-    for n, line in _lines(path):
-        try:
-            found.append(fresh.commit_workload(workload_module(parse_line(line.decode())[0])))
-        except Exception as e:
-            lost.append(f"{path.name}:{n}: {e}")
-            found.append(None)
-    return found
+def check(path: str | Path) -> Repair:
+    """What `repair` would keep and lose; nothing is changed. Raises FileNotFoundError where there is no database."""
+    file = _existing(path)
+    return Repair(*readable(read_lines(Path(path)) if file is None else read_rows(file)))
 
 
-def _records(path: Path, fresh: JSONDatabase, workloads: list[Workload | None], lost: list[str]) -> int:
-    kept = 0
-    for n, line in _lines(path):
-        try:
-            (number, values), extra = parse_line(line.decode())
-            workload = dict(enumerate(workloads)).get(number)
-            if workload is None:
-                raise ValueError(f"its workload, {number}, is not there or damaged")
-            fresh.commit_tuning_record(record_of(values, workload, extra))
-            kept += 1
-        except Exception as e:
-            lost.append(f"{path.name}:{n}: {e}")
-    return kept
+def _existing(path: str | Path) -> Path | None:
+    file = sqlite_file(path)
+    for needed in (Path(path) / WORKLOADS, Path(path) / RECORDS) if file is None else (file,):
+        if not needed.exists():
+            raise FileNotFoundError(f"there is no database file {needed}")
+    return file
