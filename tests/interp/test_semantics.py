@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tscript
 from tscript import interp
 from tscript.ir import expr as ex
 from tscript.ir import stmt as st
@@ -19,6 +20,8 @@ from tscript.ir.construct import ceildiv
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import Call, IntImm, PrimExpr, Var
 from tscript.ir.function import PrimFunc
+from tscript.ir.semantics import numpy_dtype
+from tscript.script import tir as T
 from tscript.support.errors import InterpError
 
 INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -515,3 +518,35 @@ def test_half_precision_compare_and_select_to_bytes_is_the_same_in_vectors() -> 
     want = (a != 0).astype("uint8").tolist()
     for lanes in (1, 2, 4):
         assert apply(make, "uint8", a, lanes=lanes).tolist() == want
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_memory_of_integers_below_a_byte(dtype: str) -> None:
+    low = -8 if dtype == "int4" else 0
+
+    @T.prim_func
+    def kernel(A: T.Buffer((16,), dtype), F: T.Buffer((16,), "float32"), W: T.Buffer((16,), "int32"),
+               V: T.Buffer((16,), dtype), B: T.Buffer((16,), dtype)):  # fmt: skip
+        S = T.alloc_buffer((16,), dtype)
+        for i in range(16):
+            F[i] = T.Cast("float32", A[i])
+            W[i] = T.Cast("int32", A[i]) * T.Cast("int32", A[15 - i])
+            S[i] = T.min(A[i], A[15 - i]) - T.Cast(dtype, 1)
+        V[0:16] = S[0:16]
+        for i in range(16):
+            B[i] = T.Select(i % 2 == 0, T.Cast(dtype, F[i]), S[i])
+
+    kind = numpy_dtype(DataType(dtype))
+    values = np.arange(low, low + 16)
+    slow = [values.astype(kind), np.zeros(16, "float32"), np.zeros(16, "int32"), *np.zeros((2, 16), kind)]
+    native = [a.copy() for a in slow]
+    interp.run(kernel, *slow)
+    np.testing.assert_array_equal(slow[1], values)
+    np.testing.assert_array_equal(slow[2], values * values[::-1])
+    less = np.minimum(values, values[::-1]) - 1
+    less = np.where(less < low, less + 16, less)
+    np.testing.assert_array_equal(slow[3].astype("int32"), less)
+    np.testing.assert_array_equal(slow[4].astype("int32"), np.where(np.arange(16) % 2 == 0, values, less))
+    tscript.build(kernel)(*native)
+    for s, n in zip(slow, native, strict=True):
+        assert s.tobytes() == n.tobytes()

@@ -272,13 +272,21 @@ def _decoder(g: Gen, dtype: DataType) -> Callable[[str], str]:
     if narrow is not None:
         table = g.constant(f"_values_{dtype!s}", narrow.decode)
         return lambda code: f"{table}[{code}]"
-    return (lambda code: f"{code} != 0") if dtype.is_bool else (lambda code: code)
+    if dtype.is_bool:
+        return lambda code: f"{code} != 0"
+    if dtype.bits < 8:
+        # Only the low bits of the byte count.
+        mask, sign = (1 << dtype.bits) - 1, (1 << (dtype.bits - 1)) * dtype.is_int
+        return lambda code: f"(({code} & {mask} ^ {sign}) - {sign})"
+    return lambda code: code
 
 
 def _encoder(g: Gen, dtype: DataType) -> Callable[[str], str]:
     narrow = codec(dtype)
     if narrow is None:
-        return lambda code: code
+        # The unused bits of a byte are 0, as where NumPy and native code write it.
+        few = dtype.bits < 8 and not dtype.is_bool
+        return lambda code: f"({code}) & {(1 << dtype.bits) - 1}" if few else code
     g.namespace.setdefault(f"_encode_{dtype!s}", narrow.encode)
     return lambda code: f"_encode_{dtype!s}({code})"
 
