@@ -228,3 +228,23 @@ def main(A: T.Buffer((9,), "float32")):
         s.cache_inplace("A", 0, "local")
 
     rejects(func, in_a_block, "the copy would read `A.*` writes but does not declare to read", ["A_o", "A"])
+
+
+def test_a_part_of_a_loop_declares_to_read_what_is_copied() -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((8, 4), "int32"), B: T.Buffer((8, 4), "int32")):
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + T.if_then_else(vi > 0, B[vi - 1, vj], 0)
+""")
+
+    def in_parts(s: Schedule) -> None:
+        s.loop_partition(s.get_loops("B")[1], [1, None])
+        s.cache_inplace(
+            s.get_child_blocks(s.get_child_blocks(s.get_child_blocks(s.get_block("root"))[0])[0])[0], 1, "local"
+        )
+
+    rejects(func, in_parts, "the copy would read `B.*` writes but does not declare to read")
+    check_schedule(func, lambda s: s.cache_inplace("B", 1, "local"))

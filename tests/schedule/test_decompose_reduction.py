@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.schedule.check import check_schedule, rejects
+from tscript.parser import from_source
 from tscript.schedule import Schedule
 from tscript.script import tir as T
 
@@ -391,3 +392,25 @@ def test_fused_and_split_with_overhang_on_either_side():
 
     sch = check_schedule(func, steps)
     assert "T.where(i_j_fused_0 * 16 + i_j_fused_1_init < 70)" in sch.mod.script()
+
+
+def test_a_root_that_declares_what_it_reads_declares_the_accumulator_too() -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((4, 6), "int32"), C: T.Buffer((4,), "int32")):
+    with T.block("root"):
+        T.reads(A[0:4, 0:6])
+        T.writes(C[0:4])
+        for i, k in T.grid(4, 6):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = 0
+                C[vi] = C[vi] + A[vi, vk]
+""")
+    for loop in (0, 1):
+        check_schedule(func, lambda s, k=loop: s.decompose_reduction("C", s.get_loops("C")[k]))
+    sch = Schedule(func)
+    sch.decompose_reduction("C", sch.get_loops("C")[1])
+    assert [str(r) for r in sch.get(sch.get_block("root")).reads] == ["C[0:4]", "A[0:4, 0:6]"]
+    check_schedule(func, lambda s: s.loop_partition(s.get_loops("C")[1], [2, None]))

@@ -314,3 +314,73 @@ def test_a_copy_that_depends_on_loops_beyond_a_block_without_axes_is_refused():
         s.read_at(s.get_loops("C_k1")[0], "C_k1", 1, "global")
 
     rejects(total, steps, r"depends on the loop `i` outside")
+
+
+GUARDED = """
+@T.prim_func
+def main(A: T.Buffer((24,), "int32"), C: T.Buffer((24,), "int32")):
+    with T.block("part"):
+        T.reads({reads})
+        T.writes(C[2:12])
+        for i, j in T.grid(3, 4):
+            with T.block("C"):
+                T.where(i * 4 + j < 10)
+                v = T.axis.spatial({extent}, i * 4 + j)
+                C[v + 2] = A[v + 1] * 2
+"""
+
+
+@pytest.mark.parametrize("extent", [10, 12])
+@pytest.mark.parametrize("loop", [0, 1])
+def test_what_a_condition_or_a_block_around_leaves_out_is_not_copied(extent, loop):
+    func = from_source(GUARDED.format(reads="A[1:11]", extent=extent))
+    check_schedule(func, lambda s: s.read_at(s.get_loops("C")[loop], "C", 0, "local"))
+    check_schedule(func, lambda s: s.cache_read("C", 0, "local"))
+
+
+def test_a_copy_keeps_to_one_of_several_regions_that_a_block_around_declares():
+    func = from_source(GUARDED.format(reads="A[1:5], A[5:11]", extent=10))
+    for loop in (0, 1):
+        check_schedule(func, lambda s, k=loop: s.read_at(s.get_loops("C")[k], "C", 0, "local"))
+    check_schedule(func, lambda s: s.cache_read("C", 0, "local"))
+    check_schedule(func, lambda s: s.reindex("C", ("read", 0)))
+    check_schedule(func, lambda s: s.reindex_cache_read("C", 0, "local", lambda i: i))
+
+
+def test_a_loop_cut_in_parts_and_split_unevenly_copies_what_its_part_reads():
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((8, 4), "int32"), B: T.Buffer((8, 4), "int32")):
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + 1
+""")
+
+    def cut(s: Schedule, place: int) -> None:
+        s.loop_partition(s.get_loops("B")[0], [1, None])
+        s.split(s.get_loops("B_i0")[0], [None, 3])
+        s.read_at(s.get_loops("B_i0")[place], "B_i0", 0, "local")
+
+    for place in range(3):
+        check_schedule(func, lambda s, k=place: cut(s, k))
+
+
+def test_readers_under_different_conditions_share_what_both_leave_out():
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32"), D: T.Buffer((16,), "int32")):
+    with T.block("part"):
+        T.reads(A[0:12])
+        T.writes(C[0:10], D[0:12])
+        for i in range(16):
+            with T.block("C"):
+                T.where(i < 10)
+                v = T.axis.spatial(16, i)
+                C[v] = A[v] * 2
+            with T.block("D"):
+                T.where(i < 12)
+                v = T.axis.spatial(16, i)
+                D[v] = A[v] + 1
+""")
+    check_schedule(func, lambda s: s.read_at(s.get_loops("C")[0], "C", 0, "local"))

@@ -39,7 +39,15 @@ from tscript.schedule.motion import blocks_in
 from tscript.schedule.rewrite import replace_stmts
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
-from tscript.schedule.staging import CachedAccess, Redirect, Region, cached_access, require_same_layout, whole_region
+from tscript.schedule.staging import (
+    CachedAccess,
+    Redirect,
+    Region,
+    cached_access,
+    one_of,
+    require_same_layout,
+    whole_region,
+)
 from tscript.schedule.symbols import outer_bounds, proves
 
 
@@ -154,7 +162,8 @@ def put_copy(
 def _copy_block(s: ScheduleCore, plan: CopyAt, source: Buffer, target: Buffer, region: Region) -> tuple[Stmt, Block]:
     """A block that copies a region, with an axis for each loop around it that the region depends on."""
     ends = [e for side in (region.lows, region.highs) for some in side for e in some]
-    used = variables(*region.starts, *region.extents, *ends, *region.conditions)
+    declared = [e for d in region.within for r in d.region for e in (r.min, r.extent)]
+    used = variables(*region.starts, *region.extents, *ends, *region.conditions, *declared)
     loops = [r.loop for r in (*s.state.loops_of(plan.loop), plan.loop) if r.loop.loop_var in used]
     own = {f.loop_var: None for f in loops}
     hidden = next((v for v in ranges_around(s.state, plan.loop) if v in used and v not in own), None)
@@ -176,6 +185,7 @@ def _copy_block(s: ScheduleCore, plan: CopyAt, source: Buffer, target: Buffer, r
     inner: list[tuple[Var, PrimExpr]] = []
     indices: list[PrimExpr] = []
     guard = [substitute(c, names) for c in region.conditions]
+    everywhere = dict(bounds)
     for d, (start, extent) in enumerate(zip(region.starts, region.extents, strict=True)):
         ax = Var(f"ax{d}", extent.dtype)
         length = substitute(extent, names)
@@ -189,6 +199,9 @@ def _copy_block(s: ScheduleCore, plan: CopyAt, source: Buffer, target: Buffer, r
         ):
             if not proves(condition, here, guard):
                 guard.append(condition)
+        everywhere.update(range_bounds({ax: Range.from_min_extent(IntImm(ax.dtype, 0), length)}))
+    if region.within:
+        guard.append(one_of(region.within, indices, everywhere))
     body: Stmt = BufferStore(target, BufferLoad(source, tuple(indices)), tuple(indices))
     for condition in reversed(guard):
         body = IfThenElse(condition, body)

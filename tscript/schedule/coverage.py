@@ -14,7 +14,7 @@ from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import BOOL
 from tscript.ir.expr import IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit, substitute
-from tscript.ir.linear import difference, from_linear
+from tscript.ir.linear import LinearForm, difference, from_linear
 from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, SeqStmt, Stmt
 from tscript.schedule.scope import DepKind
@@ -144,26 +144,30 @@ def _shares(loop: For, storage: str) -> bool:
 
 
 @dataclass
-class _Wanted:
-    """For each dimension, ends of which each one alone encloses what is read."""
+class ReadBox:
+    """For each dimension, (inclusive) ends of which each one alone encloses what is read."""
 
     lows: list[list[PrimExpr]]
     highs: list[list[PrimExpr]]
 
 
-def _whole(buffer: Buffer) -> _Wanted:
-    return _Wanted([[IntImm(s.dtype, 0)] for s in buffer.shape], [[simplify(s - 1)] for s in buffer.shape])
+def _whole(buffer: Buffer) -> ReadBox:
+    return ReadBox([[IntImm(s.dtype, 0)] for s in buffer.shape], [[simplify(s - 1)] for s in buffer.shape])
 
 
 def _wanted(
     state: ScheduleState, block: StmtSRef, region: BufferRegion, top: StmtSRef, bounds: Mapping[Var, Bound]
-) -> _Wanted:
-    realize = state.realize_of(block)
-    domain = relaxed_loops(state, block, top, region.buffer)
-    axes = axis_ranges(block.block)
+) -> ReadBox:
+    return read_ends(state.realize_of(block), region, relaxed_loops(state, block, top, region.buffer), bounds)
+
+
+def read_ends(
+    realize: BlockRealize, region: BufferRegion, domain: Mapping[Var, Range], bounds: Mapping[Var, Bound]
+) -> ReadBox:
+    """What encloses the part of a region's buffer that a block reads while loops run over `domain`."""
     limits = [g for g in map(gap_of, conjuncts(realize.predicate)) if g is not None]
-    wanted = _Wanted([], [])
-    by_loops, by_axes = Relaxation(domain, bounds), Relaxation(axes, {})
+    wanted = ReadBox([], [])
+    by_loops, by_axes = Relaxation(domain, bounds), Relaxation(axis_ranges(realize.block), {})
     for size, own, r in zip(region.buffer.shape, region.region, bound_region(realize, region), strict=True):
         lows: list[PrimExpr] = [IntImm(size.dtype, 0)]
         highs: list[PrimExpr] = [simplify(size - 1)]
@@ -172,15 +176,22 @@ def _wanted(
                 lows.append(found.low)
                 highs.append(found.high)
         last = simplify(r.min + r.extent - 1, bounds)
-        for terms, constant in limits:
-            # The predicate says terms + constant >= 0, so `last` is at most their sum, where that is free of loops.
-            total = difference(last, IntImm(last.dtype, 0))
-            rest = {t: total[0].get(t, 0) + terms.get(t, 0) for t in {**total[0], **terms}}
-            if all(not mentions(t, domain) for t, c in rest.items() if c):
-                highs.append(simplify(_sum(rest, total[1] + constant, last)))
+        for gap in limits:
+            # The predicate says gap >= 0, so `last` is at most, and the first at least, what is left without the loops.
+            highs += _without_loops(last, gap, 1, domain)
+            lows += _without_loops(r.min, gap, -1, domain)
         wanted.lows.append(lows)
         wanted.highs.append(highs)
     return wanted
+
+
+def _without_loops(end: PrimExpr, gap: LinearForm, sign: int, domain: Mapping[Var, Range]) -> list[PrimExpr]:
+    """`end + sign * gap`, where that is free of loops."""
+    terms, constant = difference(end, IntImm(end.dtype, 0))
+    rest = {t: terms.get(t, 0) + sign * gap[0].get(t, 0) for t in {**terms, **gap[0]}}
+    if any(mentions(t, domain) for t, c in rest.items() if c):
+        return []
+    return [simplify(_sum(rest, constant + sign * gap[1], end))]
 
 
 def _sum(terms: Mapping[PrimExpr, int], constant: int, like: PrimExpr) -> PrimExpr:
@@ -341,7 +352,7 @@ def _limits(condition: PrimExpr, ranges: list[Range], box: WrittenBox, domain: M
     return False
 
 
-def _holds(box: WrittenBox, wanted: _Wanted, bounds: Mapping[Var, Bound]) -> bool:
+def _holds(box: WrittenBox, wanted: ReadBox, bounds: Mapping[Var, Bound]) -> bool:
     return all(
         _above(wanted.lows[d], lows, bounds) and _above_all(highs, wanted.highs[d], bounds)
         for d, (lows, highs) in enumerate(zip(box.lows, box.highs, strict=True))

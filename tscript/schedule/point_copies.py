@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tscript.analysis.ranges import range_bounds
-from tscript.arith import simplify
 from tscript.ir import construct as make
 from tscript.ir import expr as ex
 from tscript.ir.buffer import Buffer
@@ -23,8 +22,8 @@ from tscript.schedule.loop_kind import require_still_independent
 from tscript.schedule.relayout import require_plain_accesses
 from tscript.schedule.rewrite import BlockReuse, ReplaceBuffers
 from tscript.schedule.rv import BlockRV
-from tscript.schedule.staging import CachedAccess, Location, uses_loops_around, with_stage
-from tscript.schedule.symbols import proves
+from tscript.schedule.staging import CachedAccess, Location, one_of, uses_loops_around, with_stage
+from tscript.schedule.symbols import conjuncts
 
 
 @dataclass
@@ -216,17 +215,9 @@ def _inside(found: PointAccess, root: Block) -> list[PrimExpr]:
     buffer = found.access.buffer
     bounds = range_bounds({a.var: a.dom for a in found.axes if a.dom is not None})
     declared = [r for r in root.reads if r.buffer is buffer]
-    conditions: list[PrimExpr] = []
-    for d, (index, size) in enumerate(zip(found.indices, buffer.shape, strict=True)):
-        lows: list[PrimExpr] = [IntImm(size.dtype, 0)]
-        highs: list[PrimExpr] = [size]
-        if len(declared) == 1:
-            r = declared[0].region[d]
-            lows.append(r.min)
-            highs.append(simplify(r.min + r.extent))
-        conditions += [make.compare(ex.LE, low, index) for low in lows if not proves(low <= index, bounds)]
-        conditions += [make.compare(ex.LT, index, high) for high in highs if not proves(index < high, bounds)]
-    return conditions
+    everything = BufferRegion(buffer, tuple(Range.from_min_extent(IntImm(n.dtype, 0), n) for n in buffer.shape))
+    conditions = conjuncts(one_of([everything], found.indices, bounds))
+    return conditions + (conjuncts(one_of(declared, found.indices, bounds)) if declared else [])
 
 
 class _UseAt(ReplaceBuffers):

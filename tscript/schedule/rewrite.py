@@ -12,6 +12,7 @@ from tscript.ir.expr import PointerType, PrimExpr, Var
 from tscript.ir.functor import Rewriter, Substitute, children, pre_order_visit
 from tscript.ir.stmt import (
     Block,
+    BufferRegion,
     For,
     IfThenElse,
     LetStmt,
@@ -82,6 +83,44 @@ def replace_stmts(root: Any, changes: Mapping[Stmt, Stmt | None]) -> tuple[Any, 
     """
     rewriter = _StmtReplacer(changes)
     return rewriter.rewrite(root), rewriter.block_reuse
+
+
+def declaring_reads(
+    state: ScheduleState, loop: StmtSRef, new: Stmt, buffers: Mapping[Buffer, object]
+) -> tuple[StmtSRef, Stmt, BlockReuse]:
+    """What to put where, and what becomes of blocks: `new` for the loop, or a block around it.
+
+    What is inside reads of `buffers` what it writes, which it did not before; blocks around that declare to write
+    them declare to read that too.
+    """
+    changes: dict[Block, tuple[BufferRegion, ...]] = {}
+    place = loop
+    at = state.scope_root(loop)
+    while at is not None:
+        old = at.block
+        known = dict.fromkeys(r.buffer for r in old.reads)
+        missing = [w for w in old.writes if w.buffer in buffers and w.buffer not in known]
+        if missing:
+            place = at
+            changes[old] = (*missing, *old.reads)
+        at = state.scope_root(at)
+    if place is loop:
+        return loop, new, {}
+    made, reuse = replace_stmts(place.block, {loop.loop: new})
+    widened = _Declaring({reuse.get(old, old): reads for old, reads in changes.items()})
+    done = widened.rewrite(made)
+    return place, done, followed(reuse, widened.block_reuse)
+
+
+class _Declaring(TrackingRewriter):
+    def __init__(self, reads: dict[Block, tuple[BufferRegion, ...]]) -> None:
+        super().__init__()
+        self.reads = reads
+
+    def rewrite_Block(self, node: Block) -> Block:
+        """The block with the reads that it is given."""
+        body = self.rewrite(node.body)
+        return node.replace(body=body, reads=self.reads.get(node, node.reads))
 
 
 def insert_before(root: Any, at: Stmt, new: Stmt) -> tuple[Any, BlockReuse]:
@@ -258,6 +297,7 @@ __all__ = [
     "BlockReuse",
     "ReplaceBuffers",
     "TrackingRewriter",
+    "declaring_reads",
     "followed",
     "fresh_copy",
     "insert_after",

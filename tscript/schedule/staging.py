@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tscript.analysis.ranges import bound_region, loop_range, range_bounds
 from tscript.arith import Bound, simplify
 from tscript.ir import construct as make
 from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import BOOL
-from tscript.ir.expr import BufferLoad, Call, IntImm, IterVar, PrimExpr, Range, Var
+from tscript.ir.expr import LE, LT, BufferLoad, Call, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit
 from tscript.ir.occurrences import mentions
 from tscript.ir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, ForKind, SeqStmt, Stmt, seq
@@ -78,6 +78,7 @@ class Region:
 
     `lows` and `highs` are further inclusive ends that positions in each dimension must respect; `conditions` hold
     for the stage as a whole. `is_exact`: nothing else was written by the block that the region was taken from.
+    Positions lie in one of the regions of `within`, if there are any.
     """
 
     starts: list[PrimExpr]
@@ -86,6 +87,7 @@ class Region:
     highs: list[list[PrimExpr]]
     conditions: list[PrimExpr]
     is_exact: bool
+    within: Sequence[BufferRegion] = ()
 
     def is_whole(self, buffer: Buffer) -> bool:
         """Whether this is all of a buffer."""
@@ -101,18 +103,36 @@ def whole_region(buffer: Buffer) -> Region:
     return Region([_zero(s) for s in buffer.shape], list(buffer.shape), none, none, [], True)
 
 
-def declared_region(state: ScheduleState, root: StmtSRef, buffer: Buffer) -> Region:
-    """What a block declares to read of a buffer, if it is one region; else all of the buffer.
-
-    A declared region may reach beyond the buffer (where accesses are guarded by conditions); the result does not.
-    """
-    found = [r for r in root.block.reads if r.buffer is buffer]
-    if len(found) != 1:
-        return whole_region(buffer)
+def clip_to_declared(state: ScheduleState, root: StmtSRef, buffer: Buffer, region: Region) -> Region:
+    """The part of a region that a block declares to read, if it does: stages for blocks inside need no more."""
+    regions = [r for r in root.block.reads if r.buffer is buffer]
+    if not regions:
+        return region
     bounds = {**outer_bounds(state, root), **range_bounds(axis_ranges(root.block))}
-    lows = [[r.min] for r in found[0].region]
-    highs = [[simplify(r.min + r.extent - 1)] for r in found[0].region]
-    return region_of_ends(buffer, lows, highs, [], True, bounds)
+    lows = [[start, *more] for start, more in zip(region.starts, region.lows, strict=True)]
+    highs = [
+        [simplify(start + extent - 1), *more]
+        for start, extent, more in zip(region.starts, region.extents, region.highs, strict=True)
+    ]
+    if len(regions) == 1:
+        for r, low, high in zip(regions[0].region, lows, highs, strict=True):
+            low.append(r.min)
+            high.append(simplify(r.min + r.extent - 1))
+    found = region_of_ends(buffer, lows, highs, region.conditions, region.is_exact, bounds)
+    return replace(found, within=regions if len(regions) > 1 else [])
+
+
+def one_of(regions: Sequence[BufferRegion], position: Sequence[PrimExpr], bounds: Mapping[Var, Bound]) -> PrimExpr:
+    """The condition that a position lies in one of some regions."""
+    result: PrimExpr = IntImm(BOOL, 0)
+    for region in regions:
+        inside: PrimExpr = IntImm(BOOL, 1)
+        for at, r in zip(position, region.region, strict=True):
+            for part in (make.compare(LE, r.min, at), make.compare(LT, at, simplify(r.min + r.extent))):
+                if not proves(part, bounds):
+                    inside = make.and_(inside, part)
+        result = make.or_(result, inside)
+    return result
 
 
 def written_region(
@@ -233,20 +253,27 @@ def copy_stage(
     values: list[PrimExpr] = []
     near: list[PrimExpr] = []
     far: list[PrimExpr] = []
+    positions: list[PrimExpr] = []
+    everywhere: dict[Var, Bound] = dict(bounds)
     guard: list[PrimExpr] = list(region.conditions)
     for d, (start, extent) in enumerate(zip(region.starts, region.extents, strict=True)):
         ax, v = Var(f"ax{d}", extent.dtype), Var(f"v{d}", extent.dtype)
         loops.append(ax)
         position = make.add(start, ax)
+        positions.append(position)
         axes.append(IterVar(Range.from_min_extent(_zero(extent), extent if offset else shape[d]), v, IterVar.DataPar))
         values.append(ax if offset else position)
         near.append(v)
         far.append(make.add(start, v) if offset else v)
-        inside = {**bounds, ax: Bound(0, extent.value - 1 if isinstance(extent, IntImm) and extent.value > 0 else None)}
+        last = extent.value - 1 if isinstance(extent, IntImm) and extent.value > 0 else None
+        everywhere[ax] = Bound(0, last)
+        inside = {**bounds, ax: everywhere[ax]}
         for low in region.lows[d]:
             _add_guard(guard, low <= position, inside)
         for high in region.highs[d]:
             _add_guard(guard, position < simplify(high + 1), inside)
+    if region.within:
+        guard.append(one_of(region.within, positions, everywhere))
     reading, writing = (far, near) if offset == "source" else (near, far) if offset == "target" else (near, near)
     block = Block(
         tuple(axes),

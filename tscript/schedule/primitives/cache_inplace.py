@@ -147,8 +147,8 @@ def _require_declared_around(s: ScheduleCore, access: CachedAccess, written: Buf
     buffer = access.buffer
     if any(same_region(r, written) for r in access.target.block.reads if r.buffer is buffer):
         return
-    at = access.root
-    while at.parent is not None:
+    at: StmtSRef | None = access.root
+    while at is not None:
         if isinstance(at.stmt, Block):
             bounds = {**outer_bounds(s.state, at), **range_bounds(axis_ranges(at.stmt))}
             reads = [r for r in at.stmt.reads if r.buffer is buffer]

@@ -19,7 +19,7 @@ from tscript.schedule.staging import (
     Location,
     Region,
     cached_access,
-    declared_region,
+    clip_to_declared,
     place_between,
     put_cache,
     require_one_name,
@@ -124,9 +124,10 @@ def _plan(
     if writer is None:
         body = root.block.body
         first = body.seq[0] if isinstance(body, SeqStmt) else body
-        return Location(first, None), declared_region(s.state, root, buffer)
+        return Location(first, None), clip_to_declared(s.state, root, buffer, whole_region(buffer))
     location = place_between(s.state, root, writer, consumers)
     regions = [w for w in writer.block.writes if w.buffer is buffer]
     if len(regions) > 1:
-        return location, whole_region(buffer)
-    return location, written_region(s.state, writer, regions[0], location, access.scope)
+        return location, clip_to_declared(s.state, root, buffer, whole_region(buffer))
+    region = written_region(s.state, writer, regions[0], location, access.scope)
+    return location, clip_to_declared(s.state, root, buffer, region)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tscript.analysis import detect_regions
 from tscript.analysis.affine import find_digits, join_limited
 from tscript.analysis.ranges import range_bounds
@@ -23,7 +21,7 @@ from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import InstructionKind, Outputs, block, loop
 from tscript.schedule.loop_checks import require_loop
 from tscript.schedule.primitive import primitive
-from tscript.schedule.rewrite import BlockReuse, fresh_copy, path_to, replace_stmts
+from tscript.schedule.rewrite import declaring_reads, fresh_copy, path_to, replace_stmts
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
@@ -84,33 +82,9 @@ def decompose_reduction(s: ScheduleCore, block: BlockRV | str, loop: LoopRV | st
     update = stmt.replace(name_hint=f"{stmt.name_hint}_update", init=None, reads=_update_reads(stmt))
     realize = s.state.realize_of(target)
     changed, _ = replace_stmts(at.loop, {realize: realize.replace(block=update)})
-    top, new, reuse = _declared(s.state, at, seq(made, changed), dict.fromkeys(w.buffer for w in stmt.writes))
+    top, new, reuse = declaring_reads(s.state, at, seq(made, changed), dict.fromkeys(w.buffer for w in stmt.writes))
     s.state.replace(top, new, {**reuse, stmt: update})
     return s.block_of(_innermost(made))
-
-
-def _declared(
-    state: ScheduleState, at: StmtSRef, new: Stmt, buffers: Mapping[Buffer, None]
-) -> tuple[StmtSRef, Stmt, BlockReuse]:
-    """The change as one of the outermost block, below the function's root, that has to declare more.
-
-    Without the init, the update reads what it writes; so do the blocks around it, which need not have said so.
-    """
-    old: Stmt = at.loop
-    top = at
-    reuse: BlockReuse = {}
-    outer = state.scope_root(at)
-    while outer is not None and outer.parent is not None:
-        block = outer.block
-        known = dict.fromkeys(r.buffer for r in block.reads)
-        missing = [w for w in block.writes if w.buffer in buffers and w.buffer not in known]
-        changed, more = replace_stmts(block, {old: new})
-        changed = changed.replace(reads=(*missing, *block.reads))
-        reuse = {**reuse, **more, block: changed}
-        realize = state.realize_of(outer)
-        old, new, top = realize, realize.replace(block=changed), outer
-        outer = state.scope_root(outer)
-    return top, new, reuse
 
 
 def _require_movable_init(s: ScheduleCore, target: StmtSRef, at: StmtSRef, loops: list[StmtSRef]) -> None:

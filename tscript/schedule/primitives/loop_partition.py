@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tscript.analysis import detect_regions
 from tscript.ir.construct import const
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var
-from tscript.ir.stmt import Block, BlockRealize, BufferRegion, For, ForKind, Stmt, seq
+from tscript.ir.stmt import Block, BlockRealize, For, ForKind, Stmt, seq
 from tscript.schedule.buffers import same_region
 from tscript.schedule.checks import affine_binding
 from tscript.schedule.core import ScheduleCore
@@ -16,7 +16,7 @@ from tscript.schedule.instruction import Arg, InstructionKind, Outputs, Role, fl
 from tscript.schedule.loop_checks import require_loop, require_plain
 from tscript.schedule.primitive import primitive
 from tscript.schedule.primitives.split import checked_factors, require_factors
-from tscript.schedule.rewrite import TrackingRewriter, followed, fresh_copy, replace_stmts
+from tscript.schedule.rewrite import declaring_reads, fresh_copy
 from tscript.schedule.rv import LoopRV
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.symbols import axes_using
@@ -80,7 +80,8 @@ def loop_partition(
         begin += length
     common = _opaque(f"{name}_{old.loop_var.name}_common", seq(*parts))
     names = ", ".join(part.loop_var.name for part in loops)
-    place, stmt, reuse = _declared_around(s, sref, common, block if continues else None)
+    summed = dict.fromkeys(w.buffer for w in block.writes) if continues else {}
+    place, stmt, reuse = declaring_reads(s.state, sref, common, summed)
     s.state.replace(place, stmt, reuse, f"partitioned into {names}")
     s.record_as(factors=given)
     return [s.loop_of(part) for part in loops]
@@ -132,42 +133,6 @@ def _goes_on(s: ScheduleCore, block: StmtSRef, var: Var) -> bool:
     if not affine_binding(s.state, block):
         refuse("the axes of {0} are not bound to an affine map of its loops, so where it starts is not known", stmt)
     return True
-
-
-def _declared_around(
-    s: ScheduleCore, loop: StmtSRef, new: Stmt, accumulating: Block | None
-) -> tuple[StmtSRef, Stmt, dict[Block, Block]]:
-    """What to put where: `new` for the loop, or a block around it that has to declare that it reads what it sums up."""
-    if accumulating is None:
-        return loop, new, {}
-    summed = dict.fromkeys(w.buffer for w in accumulating.writes)
-    changes: dict[Block, Block] = {}
-    place = loop
-    at = s.state.scope_root(loop)
-    while at is not None and at.parent is not None:
-        old = at.block
-        missing = [w for w in old.writes if w.buffer in summed and not any(r.buffer is w.buffer for r in old.reads)]
-        if missing:
-            place = at
-            changes[old] = old.replace(reads=(*missing, *old.reads))
-        at = s.state.scope_root(at)
-    if place is loop:
-        return loop, new, {}
-    made, reuse = replace_stmts(place.block, {loop.loop: new})
-    widened = _Declaring({reuse.get(old, old): changed.reads for old, changed in changes.items()})
-    done = widened.rewrite(made)
-    return place, done, followed(reuse, widened.block_reuse)
-
-
-class _Declaring(TrackingRewriter):
-    def __init__(self, reads: dict[Block, tuple[BufferRegion, ...]]) -> None:
-        super().__init__()
-        self.reads = reads
-
-    def rewrite_Block(self, node: Block) -> Block:
-        """The block with the reads that it is given."""
-        body = self.rewrite(node.body)
-        return node.replace(body=body, reads=self.reads.get(node, node.reads))
 
 
 def _part(loop: For, k: int, begin: int, length: int, goes_on: bool) -> For:

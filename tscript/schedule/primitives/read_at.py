@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tscript.analysis.ranges import range_bounds
-from tscript.arith import simplify
 from tscript.ir.buffer import Buffer
-from tscript.ir.expr import IntImm, PrimExpr
+from tscript.ir.expr import PrimExpr
 from tscript.ir.occurrences import mentions, reads_memory
 from tscript.schedule.copy_at import CopyAt, prepare_copy_at, put_copy
 from tscript.schedule.core import ScheduleCore
+from tscript.schedule.coverage import ReadBox, read_ends
 from tscript.schedule.errors import refuse
 from tscript.schedule.instances import touched
 from tscript.schedule.instruction import InstructionKind, Outputs, attr, block, loop
 from tscript.schedule.primitive import primitive
 from tscript.schedule.rv import BlockRV, LoopRV
-from tscript.schedule.staging import Region, region_of_ends
-from tscript.schedule.symbols import bound_inside, loop_ranges, outer_bounds
+from tscript.schedule.staging import Region, clip_to_declared, region_of_ends
+from tscript.schedule.symbols import bound_inside, conjuncts, loop_ranges, no_less, outer_bounds
 
 _KIND = InstructionKind(
     "ReadAt",
@@ -82,14 +84,36 @@ def _read_region(s: ScheduleCore, plan: CopyAt, first: int) -> Region:
     bounds = outer_bounds(s.state, at) | range_bounds(loop_ranges([*s.state.loops_of(at), at]))
     users = plan.users(is_write=False, places=range(first, len(plan.parts)))
     box = touched(s.state, at, users, {buffer: None}, True, bounds, by_all_threads=False)[buffer]
+    hidden = bound_inside(at.loop.body)
+
+    def is_known(e: PrimExpr) -> bool:
+        return not (reads_memory(e) or mentions(e, hidden))
+
+    readers: list[ReadBox] = []
+    for user in users:
+        loops = s.state.loops_of(user)
+        domain = loop_ranges(loops[loops.index(at) + 1 :])
+        readers += [read_ends(s.state.realize_of(user), r, domain, bounds) for r in plan.regions(user, is_write=False)]
     lows: list[list[PrimExpr]] = []
     highs: list[list[PrimExpr]] = []
-    hidden = bound_inside(at.loop.body)
-    for size, interval in zip(buffer.shape, box, strict=True):
-        if interval is None or any(reads_memory(e) or mentions(e, hidden) for e in (interval.low, interval.high)):
-            lows.append([IntImm(size.dtype, 0)])
-            highs.append([simplify(size - 1)])
-        else:
-            lows.append([interval.low])
-            highs.append([interval.high])
-    return region_of_ends(buffer, lows, highs, [], True, bounds)
+    for d, interval in enumerate(box):
+        lows.append(
+            _of_all([[e for e in r.lows[d] if is_known(e)] for r in readers], lambda e, x: no_less(x, e, bounds))
+        )
+        highs.append(
+            _of_all([[e for e in r.highs[d] if is_known(e)] for r in readers], lambda e, x: no_less(e, x, bounds))
+        )
+        if interval is not None and is_known(interval.low) and is_known(interval.high):
+            lows[d].insert(0, interval.low)
+            highs[d].insert(0, interval.high)
+    shared = conjuncts(s.state.realize_of(users[0]).predicate)
+    for user in users[1:]:
+        own = dict.fromkeys(conjuncts(s.state.realize_of(user).predicate))
+        shared = [c for c in shared if c in own]
+    region = region_of_ends(buffer, lows, highs, [c for c in shared if is_known(c)], True, bounds)
+    return clip_to_declared(s.state, plan.access.root, buffer, region)
+
+
+def _of_all(ends: list[list[PrimExpr]], encloses: Callable[[PrimExpr, PrimExpr], bool]) -> list[PrimExpr]:
+    """The ends that enclose what each reader reads, given those of each."""
+    return [e for some in ends for e in dict.fromkeys(some) if all(any(encloses(e, x) for x in own) for own in ends)]
