@@ -123,6 +123,36 @@ def test_symbolic_sizes_are_small_and_can_be_given() -> None:
     assert "n=8" in str(report)
 
 
+def test_arguments_lie_in_memory_as_the_parameters_say() -> None:
+    def sums(with_fault: bool) -> PrimFunc:
+        @T.prim_func
+        def spaced(a: T.handle, b: T.handle, c: T.handle):
+            n, s0, s1 = T.int32(), T.int32(), T.int32()
+            A = T.match_buffer(a, (4, 8), "float32", strides=(32, 3))
+            B = T.match_buffer(b, (n, 8), "float32", strides=(s0, s1))
+            C = T.match_buffer(c, (4, 8), "float32", strides=(9, 1))
+            for i, j in T.grid(4, 8):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = A[vi, vj] + B[T.min(vi, n - 1), vj] + T.float32(with_fault) * T.Cast("float32", s1)
+
+        return spaced
+
+    report = compare(sums(False), sums(False))
+    assert report and report.sizes == {"n": 5, "s0": 8, "s1": 1} and report.compared == 32
+    report = compare(sums(False), sums(True), sizes={"n": 3, "s0": 40, "s1": 5})
+    assert not report and report.difference is not None
+    assert report.difference.after - report.difference.before == 5
+    values = Arguments(sums(False), 0, {"s0": 40, "s1": 5}).fresh()
+    assert [v.strides for v in values] == [(128, 12), (160, 20), (36, 4)]
+    sch = Schedule(sums(False), check="numeric")
+    i, j = sch.get_loops("C")
+    sch.cache_read("C", 0, "global")
+    sch.vectorize(j)
+    sch.parallel(i)
+    assert sch.verify()
+
+
 def test_subscripts_that_are_arguments_stay_in_range() -> None:
     @T.prim_func
     def rows(

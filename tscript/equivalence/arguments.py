@@ -20,6 +20,7 @@ from tscript.ir.dtype import DataType, int_range
 from tscript.ir.expr import IntImm, PrimExpr, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import post_order_visit, substitute
+from tscript.ir.occurrences import variables
 from tscript.ir.semantics import numpy_dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -63,7 +64,9 @@ class Arguments:
         attempt: int = 0,
         roles: Mapping[int, int] | None = None,
     ) -> None:
-        self.sizes: dict[str, int] = dict.fromkeys(free_sizes(func), SMALL) | dict(sizes or {})
+        given = dict(sizes or {})
+        self.sizes: dict[str, int] = dict.fromkeys(free_sizes(func), SMALL) | given
+        self.sizes |= _compact_strides(func, self.sizes) | given
         self.roles = dict(roles) if roles is not None else subscript_roles(func, self.sizes)
         self._rng = np.random.default_rng([seed, zlib.crc32(b"arguments")])
         self._special, self._attempt = special, attempt
@@ -71,12 +74,16 @@ class Arguments:
 
     def fresh(self) -> list[Any]:
         """The arguments, with arrays that may be written to."""
-        return [v.copy() if isinstance(v, np.ndarray) else v for v in self.values]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        return [_copied(v) if isinstance(v, np.ndarray) else v for v in self.values]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
     def _value(self, func: PrimFunc, k: int, param: Var) -> Any:
         buffer = func.buffer_map.get(param)
         if buffer is not None:
-            return self._array(buffer.dtype, known_shape(buffer, self.sizes), self.roles.get(k))
+            shape = known_shape(buffer, self.sizes)
+            values = self._array(buffer.dtype, shape, self.roles.get(k))
+            strides = [value_with(e, self.sizes) for e in buffer.strides]
+            known = tuple(n for n in strides if n is not None)
+            return _laid_out(values, known) if buffer.strides and len(known) == len(shape) else values
         if param.dtype.is_float:
             return float(self._rng.integers(-8, 9)) / 8
         if param.dtype.is_bool:
@@ -101,6 +108,44 @@ class Arguments:
         low, high = int_range(dtype.element)
         wide = self._rng.integers(max(low, -128), min(high, 255) + 1, shape)
         return wide.astype(kind)
+
+
+def _compact_strides(func: PrimFunc, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Strides that are sizes of their own, by name: as of an array without gaps."""
+    found: dict[str, int] = {}
+    inner: dict[Var, None] = {}
+    for p in func.params:
+        buffer = func.buffer_map.get(p)
+        if buffer is None:
+            inner[p] = None
+            continue
+        for e in buffer.shape:
+            inner |= variables(e)
+        step = 1
+        for n, stride in reversed([*zip(known_shape(buffer, sizes), buffer.strides, strict=False)]):
+            if isinstance(stride, Var):
+                found.setdefault(stride.name, step)
+            step *= n
+    shared = {v.name: None for v in inner}
+    return {name: n for name, n in found.items() if name not in shared}
+
+
+def _laid_out(values: Array, strides: tuple[int, ...]) -> Array:
+    """The same elements, so many elements apart. Those between are of nobody."""
+    size = values.itemsize
+    if tuple(n * size for n in strides) == values.strides or not values.size:
+        return values
+    room = 1 + sum((n - 1) * step for n, step in zip(values.shape, strides, strict=True))
+    view: Array = np.lib.stride_tricks.as_strided(
+        np.zeros(room, values.dtype), values.shape, tuple(n * size for n in strides)
+    )
+    view[...] = values
+    return view
+
+
+def _copied(values: Array) -> Array:
+    """A copy that lies in memory alike, gaps between elements included."""
+    return _laid_out(values.copy(), tuple(n // values.itemsize for n in values.strides))
 
 
 def known_shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
