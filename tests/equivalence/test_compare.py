@@ -11,7 +11,10 @@ import pytest
 import tscript
 from tscript.equivalence import Tolerance, compare, demand, first_difference
 from tscript.equivalence.arguments import Arguments
+from tscript.ir.buffer import decl_buffer
+from tscript.ir.construct import const
 from tscript.ir.function import PrimFunc
+from tscript.ir.stmt import Evaluate
 from tscript.parser import from_source
 from tscript.schedule import Schedule
 from tscript.script import tir as T
@@ -198,6 +201,62 @@ def test_special_values_and_exactness() -> None:
     assert compare(third, times)
     assert not compare(third, times, exact=True)
     assert not compare(third, times, tolerance=Tolerance(relative=1e-12, absolute=0.0), exact=True)
+
+
+def test_special_values_are_among_few_elements_too() -> None:
+    @T.prim_func
+    def kept(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            B[i] = T.max(A[i], T.float32(0))
+
+    @T.prim_func
+    def lost(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            B[i] = T.if_then_else(A[i] > T.float32(0), A[i], T.float32(0))
+
+    assert compare(kept, lost)
+    for seed in range(8):
+        assert not compare(kept, lost, seed=seed, special_values=True)
+    for size, odd in ((1, 0), (2, 1), (64, 6)):
+        (drawn,) = Arguments(
+            PrimFunc((decl_buffer((size,), "float16", "A"),), Evaluate(const(0))), 1, special=True
+        ).values
+        assert np.sum(~np.isin(drawn, np.arange(-8, 9) / 8) | (drawn == 0)) >= odd and np.isnan(drawn).any() == (
+            odd > 0
+        )
+
+
+def test_what_is_asked_for_must_exist() -> None:
+    @T.prim_func
+    def spaced(a: T.handle):
+        A = T.match_buffer(a, (4, 8), "float32", strides=(16, 1))
+        A[0, 0] = T.float32(1)
+
+    @T.prim_func
+    def compact(a: T.handle):
+        A = T.match_buffer(a, (4, 8), "float32", strides=(8, 1))
+        A[0, 0] = T.float32(1)
+
+    @T.prim_func
+    def plain(A: T.Buffer((4, 8), "float32")):
+        A[0, 0] = T.float32(1)
+
+    @T.prim_func
+    def any_stride(a: T.handle):
+        s = T.int32()
+        A = T.match_buffer(a, (4, 8), "float32", strides=(s, 1))
+        A[0, 0] = T.float32(1)
+
+    assert compare(compact, plain) and compare(plain, compact) and compare(plain, any_stride)
+    for before, after in ((spaced, plain), (plain, spaced)):
+        with pytest.raises(ValueError, match="takes other parameters"):
+            compare(before, after)
+    with pytest.raises(ValueError, match="no size 'n' to give a value to: there are none"):
+        compare(plain, plain, sizes={"n": 4})
+    with pytest.raises(ValueError, match="no size 'n' to give a value to: they are s"):
+        Schedule(any_stride).verify(sizes={"n": 4})
+    with pytest.raises(ValueError, match="a seed of arguments is 0 or more"):
+        compare(plain, plain, seed=-1)
 
 
 def test_modules_are_compared_function_by_function_and_must_match() -> None:

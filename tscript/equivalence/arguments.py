@@ -7,7 +7,7 @@ one of meaning. Integers that serve as subscripts stay inside what they index.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,17 @@ Array = np.ndarray[Any, np.dtype[Any]]
 SMALL = 5
 """The value of a symbolic size for which none is given; no power of two, so that tiles do not fit evenly."""
 _SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan)
+
+
+def require_sizes(functions: Iterable[PrimFunc], sizes: Mapping[str, int] | None) -> None:
+    """ValueError for a name that is no symbolic size, stride or integer parameter of any of the functions."""
+    known: dict[str, None] = {}
+    for func in functions:
+        known |= dict.fromkeys(free_sizes(func))
+    for name in sizes or ():
+        if name not in known:
+            have = f"they are {', '.join(known)}" if known else "there are none"
+            raise ValueError(f"there is no size {name!r} to give a value to: {have}")
 
 
 def free_sizes(func: PrimFunc) -> dict[str, Var]:
@@ -64,6 +75,8 @@ class Arguments:
         attempt: int = 0,
         roles: Mapping[int, int] | None = None,
     ) -> None:
+        if seed < 0:
+            raise ValueError(f"a seed of arguments is 0 or more, not {seed}")
         given = dict(sizes or {})
         self.sizes: dict[str, int] = dict.fromkeys(free_sizes(func), SMALL) | given
         self.sizes |= _compact_strides(func, self.sizes) | given
@@ -71,6 +84,15 @@ class Arguments:
         self._rng = np.random.default_rng([seed, zlib.crc32(b"arguments")])
         self._special, self._attempt = special, attempt
         self.values: list[Any] = [self._value(func, k, p) for k, p in enumerate(func.params)]
+
+    def _with_special_values(self, values: Array) -> Array:
+        """A tenth of the elements replaced, and so that small arrays have each special value, NaN before all."""
+        count = max(values.size // 10, min(values.size // 2, len(_SPECIAL)))
+        places = self._rng.permutation(values.size)[:count]
+        odd = np.resize(np.append(np.nan, self._rng.permutation(_SPECIAL[:-1])), count)
+        result = values.copy()
+        result.flat[places] = odd
+        return result
 
     def fresh(self) -> list[Any]:
         """The arguments, with arrays that may be written to."""
@@ -96,10 +118,7 @@ class Arguments:
             return self._rng.integers(0, 2, shape).astype(kind)
         if dtype.is_float:
             values = self._rng.integers(-8, 9, shape, dtype=np.int8) / np.float32(8)
-            if self._special:
-                odd = self._rng.choice(_SPECIAL, size=shape)
-                values = np.where(self._rng.random(shape) < 0.1, odd, values)
-            return values.astype(kind)
+            return (self._with_special_values(values) if self._special else values).astype(kind)
         if below is not None:
             top = max(1, (abs(below), min(2, abs(below)), 1)[min(self._attempt, 2)])
             drawn = self._rng.integers(0, top, shape)

@@ -9,11 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from tscript import interp
-from tscript.equivalence.arguments import Arguments, known_shape
+from tscript.equivalence.arguments import Arguments, known_shape, require_sizes
 from tscript.equivalence.demand import CannotCut, Cut, Mask
 from tscript.equivalence.races import Races
 from tscript.equivalence.tolerance import EXACT, Array, Tolerance, first_difference, reassociation_tolerance
-from tscript.ir.expr import Call, Op, Var
+from tscript.ir.buffer import Buffer
+from tscript.ir.expr import Call, IntImm, Op, Var
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.ir.functor import post_order_visit
 from tscript.ir.stmt import Block, BufferStore
@@ -124,7 +125,7 @@ def compare(
     where only `after` reads out of bounds, say, it differs. So it does where iterations that run at the same time meet
     at an element in `after` only: they run in order here, and are looked at without running (`tscript.analysis.check`).
     A program that fails itself cannot be compared: the fault of `before` is raised. Raises ValueError for programs
-    whose functions or parameters do not match.
+    whose functions or parameters do not match, and for a name in `sizes` that is none.
 
     >>> import tscript
     >>> from tscript.testing.workloads import matmul
@@ -143,6 +144,7 @@ def compare(
         new = dict(zip(old, new.values(), strict=True))
     if list(old) != list(new):
         raise ValueError(f"the programs have other functions: {', '.join(old)} before, {', '.join(new)} after")
+    require_sizes([*old.values(), *new.values()], sizes)
     result = Report(seed=seed, special_values=special_values)
     for name, func in old.items():
         trial = Trial(func, name, module_of(before), seed, sizes, special_values, whole)
@@ -175,11 +177,20 @@ def module_of(program: Program) -> IRModule:
 
 
 def interface(func: PrimFunc, sizes: Mapping[str, int]) -> tuple[Any, ...]:
-    """What arguments a function takes, for given sizes: types and shapes."""
+    """What arguments a function takes, for given sizes: types, shapes, and strides that are fixed."""
     return tuple(
-        (str(b.dtype), known_shape(b, sizes)) if (b := func.buffer_map.get(p)) is not None else str(p.dtype)
+        (str(b.dtype), known_shape(b, sizes), _spacing(b, sizes))
+        if (b := func.buffer_map.get(p)) is not None
+        else str(p.dtype)
         for p in func.params
     )
+
+
+def _spacing(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The strides of a buffer that are fixed and leave gaps; empty where it takes an array without gaps."""
+    strides = [e.value for e in buffer.strides if isinstance(e, IntImm)]
+    compact = np.empty(known_shape(buffer, sizes), np.int8).strides
+    return () if len(strides) < buffer.ndim or tuple(strides) == compact else tuple(strides)
 
 
 class Trial:

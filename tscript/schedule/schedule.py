@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tscript.equivalence.arguments import require_sizes
 from tscript.ir.expr import GlobalVar, PrimExpr
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.ir.json_io import LoadError
@@ -278,7 +279,7 @@ class Schedule(ScheduleCore):
         changes what is computed. Options are as for `tscript.compare`.
 
         Within steps that were not checked one by one, only what is left in the end counts. Raises ValueError for a
-        schedule without a trace, and the fault of a program that fails itself.
+        schedule without a trace and for a name in `sizes` that is none, and the fault of a program that fails itself.
 
         >>> from tscript.testing.workloads import matmul
         >>> sch = Schedule(matmul(8, 8, 8).func)
@@ -286,6 +287,7 @@ class Schedule(ScheduleCore):
         >>> sch.verify().show()
         no step of 3 steps changed the result
         """
+        require_sizes(self.original.values(), sizes)
         fresh = Schedule(IRModule({**self.original}), check="none")
         fresh.numeric = NumericCheck(enabled=False)
         return verified(
