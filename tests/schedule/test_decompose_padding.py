@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.schedule.check import Steps, check_schedule, rejects
-from tscript.schedule import Schedule
+from tscript.schedule import Schedule, ScheduleError
 from tscript.script import tir as T
 
 
@@ -357,5 +357,15 @@ def test_loops_and_blocks_of_elsewhere():
 
     rejects(two, lambda s: s.decompose_padding("pad", s.get_loops("Z")[0]), "none of the loops", ["i", "pad"])
     sch = Schedule(two)
+    loop = sch.get_loops("pad")[0]
+    inner, _ = sch.split(loop, [None, 4])
+    block = sch.get_block("pad")
+    steps = len(sch.trace.insts)
+    for where in (inner, "i_0", "i_1"):
+        assert sch.can_decompose_padding("pad", where) and sch.can_decompose_padding(block, where)
+    with pytest.raises(ScheduleError, match="no block 'pid'"):
+        sch.can_decompose_padding("pid", inner)
     with pytest.raises(TypeError):
-        sch.can_decompose_padding("pad", sch.get_loops("pad")[0])
+        sch.can_decompose_padding(1, inner)  # type: ignore[arg-type]
+    # A question leaves nothing behind.
+    assert len(sch.trace.insts) == steps

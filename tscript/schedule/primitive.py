@@ -68,7 +68,7 @@ class Primitive(Generic[P, R]):
         handles = len(sch.symbols)
         try:
             try:
-                self._find_named(sch, values)
+                self.find_named(sch, values)
             except ScheduleError as e:
                 self._sign(sch, e)
                 raise
@@ -78,7 +78,7 @@ class Primitive(Generic[P, R]):
             sch.forget_since(steps, handles)
             raise
 
-    def _find_named(self, sch: ScheduleCore, values: dict[str, Any]) -> None:
+    def find_named(self, sch: ScheduleCore, values: dict[str, Any]) -> None:
         """Put handles in the place of names of blocks and loops."""
         for a in self.kind.input_args:
             value = values[a.name]

@@ -195,7 +195,7 @@ class Schedule(ScheduleCore):
         with Stepping(self, inst.kind.method, not inst.kind.is_pure):
             return run_instruction(self, inst, inputs, attrs, decision)
 
-    def can_decompose_padding(self, block: BlockRV, loop: LoopRV) -> bool:
+    def can_decompose_padding(self, block: BlockRV | str, loop: LoopRV | str) -> bool:
         """Whether `decompose_padding` would be accepted; nothing is recorded.
 
         >>> from tscript.testing.workloads import conv2d

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tscript.analysis import detect_regions
 from tscript.analysis.ranges import loop_range, range_bounds
@@ -68,14 +69,23 @@ def decompose_padding(s: ScheduleCore, block: BlockRV | str, loop: LoopRV | str)
     return s.block_of(_innermost(filling))
 
 
-def can_decompose_padding(s: ScheduleCore, block: BlockRV, loop: LoopRV) -> bool:
-    """Whether `decompose_padding` would be accepted. TypeError, ValueError for what is no block or loop."""
-    target, at = s.block(block), s.loop(loop)
+def can_decompose_padding(s: ScheduleCore, block: BlockRV | str, loop: LoopRV | str) -> bool:
+    """Whether `decompose_padding` would be accepted. TypeError, ValueError for what is no block or loop, ScheduleError
+    for a name that none or several have.
+    """
+    steps, handles = 0 if s.trace is None else len(s.trace.insts), len(s.symbols)
+    named: dict[str, Any] = {"block": block, "loop": loop}
     try:
-        _plan(s, target, at)
-    except ScheduleError:
-        return False
-    return True
+        decompose_padding.find_named(s, named)
+        target, at = s.block(named["block"]), s.loop(named["loop"])
+        try:
+            _plan(s, target, at)
+        except ScheduleError:
+            return False
+        return True
+    finally:
+        # A question is no step, so what was looked up for it is none either.
+        s.forget_since(steps, handles)
 
 
 @dataclass
