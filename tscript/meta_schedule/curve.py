@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from tscript.analysis.flops import estimate_tir_flops
 from tscript.ir.function import IRModule, PrimFunc
-from tscript.meta_schedule.database.database import Database, TuningRecord
+from tscript.meta_schedule.database.database import Database
+from tscript.meta_schedule.database.record import TuningRecord
 from tscript.meta_schedule.tune_context import normalize_mod
 from tscript.target.target import Target
 

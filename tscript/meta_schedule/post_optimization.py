@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from tscript.meta_schedule.arg_info import ArgInfo
 from tscript.meta_schedule.builder.builder import Builder, BuilderInput
-from tscript.meta_schedule.database.database import Database, TuningRecord
+from tscript.meta_schedule.database.database import Database
+from tscript.meta_schedule.database.record import TuningRecord
 from tscript.meta_schedule.measure_callback.remove_build_artifact import RemoveBuildArtifact
 from tscript.meta_schedule.postproc.layout_blocks import layout_functions
 from tscript.meta_schedule.runner.runner import Runner, RunnerInput

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from tscript.meta_schedule.database.database import Database, PyDatabase, TuningRecord, Workload
+from tscript.meta_schedule.database.database import Database, PyDatabase
 from tscript.meta_schedule.database.equality import ModuleEquality
 from tscript.meta_schedule.database.json_lines import JSONDatabase
 from tscript.meta_schedule.database.memory import MemoryDatabase
+from tscript.meta_schedule.database.record import TuningRecord, Workload
 from tscript.meta_schedule.database.schedule_fn import ScheduleFnDatabase
 from tscript.meta_schedule.database.sqlite import SQLiteDatabase
 from tscript.meta_schedule.database.union import OrderedUnionDatabase, UnionDatabase

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from rich.console import Console
@@ -13,64 +13,10 @@ from rich.table import Table
 
 from tscript.analysis.flops import estimate_tir_flops
 from tscript.ir.function import IRModule, PrimFunc
-from tscript.meta_schedule.arg_info import ArgInfo
-from tscript.meta_schedule.candidate import MeasureCandidate
 from tscript.meta_schedule.component import Component
+from tscript.meta_schedule.database.record import TuningRecord, Workload
 from tscript.schedule.schedule import Schedule
-from tscript.schedule.trace import Trace
 from tscript.target.target import Target
-
-FAILED: float = 1e10
-"""Seconds that stand for a run that failed."""
-
-
-@dataclass(frozen=True, eq=False)
-class Workload:
-    """A program that is tuned; `shash` is its structural hash, by which equal ones are found."""
-
-    mod: IRModule
-    shash: int
-
-
-@dataclass(frozen=True, eq=False)
-class TuningRecord:
-    """A schedule of a workload, as its trace, with the seconds that it took; `[1e10]` stands for a failure.
-
-    `error` says why it failed; it is empty for a success. `program` is the hash of the scheduled program, by which a
-    later search knows what was measured already, and `when` the time of the measurement (seconds since 1970).
-    """
-
-    trace: Trace
-    workload: Workload
-    run_secs: list[float] | None = None
-    target: Target | None = None
-    args_info: list[ArgInfo] | None = None
-    error: str = field(default="", kw_only=True)
-    program: int | None = field(default=None, kw_only=True)
-    when: float | None = field(default=None, kw_only=True)
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether it is a schedule that ran."""
-        own = [i for i in self.trace.insts if not i.kind.is_postproc]
-        return bool(own) and any(s < FAILED for s in self.run_secs or ())
-
-    @property
-    def mean_secs(self) -> float:
-        """Mean seconds of the runs; 1e10 without any."""
-        return sum(self.run_secs) / len(self.run_secs) if self.run_secs else FAILED
-
-    def schedule(self, mod: IRModule | None = None) -> Schedule:
-        """The schedule, replayed on the workload (or on `mod`), postprocessing included."""
-        sch = Schedule(self.workload.mod if mod is None else mod)
-        self.trace.apply_to_schedule(sch, remove_postproc=False)
-        return sch
-
-    def as_measure_candidate(self) -> MeasureCandidate:
-        """The candidate that was measured."""
-        sch = self.schedule()
-        return MeasureCandidate(sch, self.args_info or ArgInfo.from_entry_func(sch.mod))
-
 
 Kind = Literal["schedule", "record", "ir_module"]
 _entered: ContextVar[tuple[Database, ...]] = ContextVar("tscript_databases", default=())

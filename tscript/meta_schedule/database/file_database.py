@@ -9,16 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tscript.ir.function import IRModule
-from tscript.meta_schedule.database.codec import (
-    dump_line,
-    parse_line,
-    record_extra,
-    record_of,
-    record_values,
-    workload_module,
-)
-from tscript.meta_schedule.database.database import TuningRecord, Workload
+from tscript.meta_schedule.database.codec import dump_line, parse_line
 from tscript.meta_schedule.database.equality import ModuleEquality
+from tscript.meta_schedule.database.record import TuningRecord, Workload, workload_module
 from tscript.meta_schedule.database.shelf import ShelfDatabase
 
 
@@ -106,7 +99,7 @@ class FileDatabase(ShelfDatabase):
         if type(key) is not int or key not in self._numbers:
             raise ValueError(f"it is a record of workload {key!r}, and there are {len(self._numbers)} that can be read")
         number = self._numbers[key]
-        return number, record_of(values, self._shelf.workloads[number], extra)
+        return number, TuningRecord.from_json(values, self._shelf.workloads[number], extra)
 
     def _merge(self, found: Found) -> tuple[int, int]:
         """Learn what is new of lines; how many records memory has that they lack, and how many lines cannot be read."""
@@ -147,7 +140,7 @@ class FileDatabase(ShelfDatabase):
 
     def _identity(self, record: TuningRecord) -> tuple[int, str]:
         number = self._shelf.number(record.workload)
-        return -1 if number is None else number, dump_line([0, record_values(record)], record_extra(record))
+        return -1 if number is None else number, dump_line([0, record.as_json()], record.extra())
 
     # -- ShelfDatabase ----------------------------------------------------------------------------
 

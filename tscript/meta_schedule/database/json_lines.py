@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tscript.meta_schedule.database.codec import dump_line, parse_line, record_extra, record_values, workload_values
+from tscript.meta_schedule.database.codec import dump_line, parse_line
 from tscript.meta_schedule.database.equality import ModuleEquality
 from tscript.meta_schedule.database.file_database import Damaged, FileDatabase, Found
 from tscript.meta_schedule.database.line_file import LineFile, append_line, put_aside, write_lines
@@ -78,14 +78,14 @@ class JSONDatabase(FileDatabase):
                 number, record = self._unkept[0]
                 if number not in self._keys:
                     key = len(self._numbers)
-                    line = dump_line(workload_values(self._shelf.workloads[number]))
+                    line = dump_line(self._shelf.workloads[number].as_json())
                     append_line(_spare_path(self.path_workload), dump_line([key, line]))
                     self._workload_file.append(line)
                     self._keys[number] = key
                     self._numbers[key] = number
                 if record is not None:
-                    values = [self._keys[number], record_values(record)]
-                    self._record_file.append(dump_line(values, record_extra(record)))
+                    values = [self._keys[number], record.as_json()]
+                    self._record_file.append(dump_line(values, record.extra()))
                 del self._unkept[0]
 
     def _restore(self, why: str) -> None:
@@ -107,8 +107,8 @@ class JSONDatabase(FileDatabase):
         """Write both files from memory; where the damaged file of records went, if it is kept."""
         shelf = self._shelf
         lines = (
-            [dump_line(workload_values(w)) for w in shelf.workloads],
-            [dump_line([shelf.number(r.workload), record_values(r)], record_extra(r)) for r in shelf.records],
+            [dump_line(w.as_json()) for w in shelf.workloads],
+            [dump_line([shelf.number(r.workload), r.as_json()], r.extra()) for r in shelf.records],
         )
         files = (self._workload_file, self._record_file)
         parts = [file.path.with_name(f"{file.path.name}.part") for file in files]

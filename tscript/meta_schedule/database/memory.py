@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tscript.ir.function import IRModule
-from tscript.meta_schedule.database.database import TuningRecord, Workload
+from tscript.meta_schedule.database.record import TuningRecord, Workload
 from tscript.meta_schedule.database.shelf import ShelfDatabase
 
 

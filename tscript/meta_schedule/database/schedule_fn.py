@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tscript.ir.function import IRModule
-from tscript.meta_schedule.database.database import Database, TuningRecord, Workload
+from tscript.meta_schedule.database.database import Database
 from tscript.meta_schedule.database.equality import ModuleEquality
+from tscript.meta_schedule.database.record import TuningRecord, Workload
 from tscript.meta_schedule.tune_context import normalize_mod
 from tscript.schedule.schedule import Schedule
 from tscript.target.target import Target

@@ -8,8 +8,9 @@ from abc import abstractmethod
 from threading import RLock
 
 from tscript.ir.function import IRModule
-from tscript.meta_schedule.database.database import Database, TuningRecord, Workload
+from tscript.meta_schedule.database.database import Database
 from tscript.meta_schedule.database.equality import ModuleEquality
+from tscript.meta_schedule.database.record import TuningRecord, Workload
 from tscript.meta_schedule.database.transfer import schedule_like
 from tscript.meta_schedule.tune_context import normalize_mod
 from tscript.schedule.schedule import Schedule

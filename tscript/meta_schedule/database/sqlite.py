@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tscript.meta_schedule.database.codec import dump_line, record_extra, record_values, workload_values
-from tscript.meta_schedule.database.database import TuningRecord
+from tscript.meta_schedule.database.codec import dump_line
 from tscript.meta_schedule.database.equality import ModuleEquality
 from tscript.meta_schedule.database.file_database import Damaged, FileDatabase, Found
 from tscript.meta_schedule.database.line_file import FileLock, put_aside
+from tscript.meta_schedule.database.record import TuningRecord
 from tscript.meta_schedule.database.sqlite_pages import table_rows
 
 FILE = "database.sqlite"
@@ -129,13 +129,13 @@ class SQLiteDatabase(FileDatabase):
         """Insert a workload, if it has no key yet, and a record; the last keys then. `keys` learns the new ones."""
         key = self._keys.get(number, keys.get(number))
         if key is None:
-            line = dump_line(workload_values(self._shelf.workloads[number]))
+            line = dump_line(self._shelf.workloads[number].as_json())
             key = keys[number] = c.execute("INSERT INTO workload (line) VALUES (?)", (line,)).lastrowid or 0
             c.execute("INSERT OR REPLACE INTO copy (id, line, made) VALUES (?, ?, ?)", (key, line, time.time()))
             last = key, last[1]
         if record is None:
             return last
-        values = (key, dump_line([key, record_values(record)], record_extra(record)), record.when or time.time())
+        values = (key, dump_line([key, record.as_json()], record.extra()), record.when or time.time())
         row = c.execute("INSERT INTO record (workload, line, time) VALUES (?, ?, ?)", values).lastrowid or 0
         return last[0], row
 

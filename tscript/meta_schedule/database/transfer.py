@@ -9,7 +9,7 @@ from tscript.ir.functor import post_order_visit
 from tscript.ir.stmt import Block
 from tscript.ir.structural import structural_equal
 from tscript.meta_schedule.database.anchor import anchor_block
-from tscript.meta_schedule.database.database import TuningRecord
+from tscript.meta_schedule.database.record import TuningRecord
 from tscript.schedule.errors import ScheduleError
 from tscript.schedule.instruction import Instruction
 from tscript.schedule.rv import BlockRV, LoopRV

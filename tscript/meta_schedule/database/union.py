@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tscript.ir.function import IRModule
-from tscript.meta_schedule.database.database import Database, TuningRecord, Workload
+from tscript.meta_schedule.database.database import Database
+from tscript.meta_schedule.database.record import TuningRecord, Workload
 from tscript.schedule.schedule import Schedule
 from tscript.target.target import Target
 

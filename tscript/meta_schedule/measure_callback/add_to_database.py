@@ -6,7 +6,7 @@ import time
 
 from tscript.meta_schedule.builder.builder import BuilderResult
 from tscript.meta_schedule.candidate import MeasureCandidate
-from tscript.meta_schedule.database.database import FAILED, TuningRecord
+from tscript.meta_schedule.database.record import FAILED, TuningRecord
 from tscript.meta_schedule.measure_callback.measure_callback import MeasureCallback, Tuning
 from tscript.meta_schedule.runner.runner import RunnerResult
 

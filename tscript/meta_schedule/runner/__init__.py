@@ -3,7 +3,7 @@
 from tscript.meta_schedule.runner.evaluator_config import EvaluatorConfig
 from tscript.meta_schedule.runner.local_runner import LocalRunner
 from tscript.meta_schedule.runner.measure_job import default_alloc_argument, default_run_evaluator
-from tscript.meta_schedule.runner.rpc_runner import RPCRunner
+from tscript.meta_schedule.runner.rpc_runner import RPCConfig, RPCRunner
 from tscript.meta_schedule.runner.runner import (
     PyRunner,
     PyRunnerFuture,
@@ -21,6 +21,7 @@ __all__ = [
     "LocalRunner",
     "PyRunner",
     "PyRunnerFuture",
+    "RPCConfig",
     "RPCRunner",
     "Runner",
     "RunnerFuture",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from tscript.ir.expr import IterVar
 from tscript.ir.function import PrimFunc
@@ -10,8 +10,9 @@ from tscript.ir.functor import post_order_visit
 from tscript.ir.stmt import Block
 from tscript.ir.tensor_intrin import TensorIntrin
 from tscript.meta_schedule.loop_kinds import extent_of, loop_of
-from tscript.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling
+from tscript.meta_schedule.schedule_rule.multi_level_tiling import Filter, MultiLevelTiling
 from tscript.meta_schedule.schedule_rule.reduction_test import TILED, axis_kinds, is_trivially_bound
+from tscript.meta_schedule.schedule_rule.reuse import Reuse
 from tscript.schedule.errors import ScheduleError
 from tscript.schedule.rv import BlockRV, LoopRV
 from tscript.schedule.schedule import Schedule
@@ -26,8 +27,20 @@ class MultiLevelTilingWithIntrin(MultiLevelTiling):
     computes something else stays as it was.
     """
 
-    def __init__(self, intrin_name: str, structure: str, *args: Any, **options: Any) -> None:
-        super().__init__(structure, *args, **options)
+    def __init__(
+        self,
+        intrin_name: str,
+        structure: str,
+        tile_binds: Sequence[str] | None = None,
+        max_innermost_factor: int | None = None,
+        vector_load_lens: Sequence[int] | None = None,
+        reuse_read: Reuse = None,
+        reuse_write: Reuse = None,
+        filter_fn: Filter | None = None,
+    ) -> None:
+        super().__init__(
+            structure, tile_binds, max_innermost_factor, vector_load_lens, reuse_read, reuse_write, filter_fn
+        )
         self.intrin_name = intrin_name
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
