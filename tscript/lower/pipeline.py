@@ -9,13 +9,14 @@ from typing import Final
 from tscript.ir.function import IRModule, PrimFunc
 from tscript.lower.axes import bind_axes
 from tscript.lower.blocks import lower_blocks
+from tscript.lower.compact import compact_buffers
 from tscript.lower.flatten import flatten_buffers
 from tscript.lower.init import lower_init
 from tscript.lower.match_buffers import lower_match_buffers
 from tscript.lower.partition import partition_loops
-from tscript.lower.private import private_memory
 from tscript.lower.realize import lower_realize
 from tscript.lower.registers import promote_tiles
+from tscript.lower.share import share_storage
 from tscript.lower.streams import stream_tiles
 from tscript.lower.threads import serialize_threads
 from tscript.lower.tile_shuffles import shuffle_tiles
@@ -46,7 +47,7 @@ CPU_PIPELINE: Final[tuple[Pass, ...]] = (
     _pass(serialize_threads, gives="no_threads"),
     _pass(lower_blocks, needs="no_axes no_views", gives="no_blocks"),
     _pass(lower_realize, needs="no_blocks", gives="no_realize"),
-    _pass(private_memory, needs="no_blocks no_realize"),
+    _pass(compact_buffers, needs="no_blocks no_realize"),
     _pass(partition_loops, needs="no_blocks"),
     _pass(unroll_loops, needs="no_blocks", gives="no_unroll"),
     # What differed between the copies of an unrolled loop is decided now.
@@ -56,6 +57,7 @@ CPU_PIPELINE: Final[tuple[Pass, ...]] = (
     _pass(shuffle_tiles, needs="flat_buffers no_vector_loops"),
     _pass(stream_tiles, needs="flat_buffers no_vector_loops"),
     _pass(promote_tiles, needs="flat_buffers no_vector_loops"),
+    _pass(share_storage, needs="flat_buffers"),
 )
 """From any program to what a CPU back end takes: loops over flat memory."""
 
