@@ -17,6 +17,11 @@ def lower_blocks(func: PrimFunc) -> PrimFunc:
     return func.replace(body=_LowerBlocks().rewrite(func.body))
 
 
+def without_blocks(s: Stmt) -> Stmt:
+    """`s` with its blocks, which have no axes and views any more, as the statements that they hold."""
+    return _LowerBlocks().rewrite(s)
+
+
 class _LowerBlocks(Rewriter):
     def rewrite_BlockRealize(self, realize: BlockRealize) -> Any:
         body: Stmt = self.rewrite(realize.block)

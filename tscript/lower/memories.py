@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from tscript.ir.linear import LinearForm, linear_form
 from tscript.ir.stmt import (
     Allocate,
     AllocateConst,
+    Block,
     BufferStore,
     DeclBuffer,
     For,
@@ -46,11 +48,21 @@ class Memories:
                 seen.add(n)
             if isinstance(n, (Allocate, AllocateConst)):
                 self._owned[n.buffer_var] = None
+            elif isinstance(n, Block):
+                self._owned.update(dict.fromkeys(b.data for b in n.alloc_buffers))
             elif isinstance(n, Call) and isinstance(n.op, Op) and n.op.name == "tir.address_of":
                 self._named.update(dict.fromkeys(a.buffer.data for a in n.args if isinstance(a, BufferLoad)))
             elif isinstance(n, Var) and n.dtype.is_handle:
                 self._named[n] = None
             stack.extend(children(n))
+
+    def where_apart(self) -> Memories | None:
+        """What is known where parameters lead to no memory in common; None where that is no news."""
+        if self._no_alias:
+            return None
+        other = copy.copy(self)
+        other._no_alias = True
+        return other
 
     def may_overlap(self, a: Var, b: Var) -> bool:
         """Whether memory reached from `a` may be reached from `b` too."""
@@ -65,6 +77,10 @@ class Memories:
     def is_private(self, a: Var) -> bool:
         """Whether the function allocates the memory of `a`, and nothing reaches it but accesses by that name."""
         return a in self._owned and a not in self._named
+
+    def is_reached_by_name(self, a: Var) -> bool:
+        """Whether nothing reaches the memory of `a`, allocated or a parameter's, but accesses by that name."""
+        return (a in self._owned or (a in self._given and self._no_alias)) and a not in self._named
 
 
 @dataclass(slots=True, eq=False)

@@ -10,12 +10,14 @@ from tscript.ir.function import IRModule, PrimFunc
 from tscript.lower.axes import bind_axes
 from tscript.lower.blocks import lower_blocks
 from tscript.lower.compact import compact_buffers
+from tscript.lower.double_buffer import double_buffers
 from tscript.lower.flatten import flatten_buffers
 from tscript.lower.init import lower_init
 from tscript.lower.match_buffers import lower_match_buffers
 from tscript.lower.partition import partition_loops
 from tscript.lower.realize import lower_realize
 from tscript.lower.registers import promote_tiles
+from tscript.lower.software_pipeline import pipeline_loops
 from tscript.lower.share import share_storage
 from tscript.lower.streams import stream_tiles
 from tscript.lower.threads import serialize_threads
@@ -45,6 +47,8 @@ CPU_PIPELINE: Final[tuple[Pass, ...]] = (
     _pass(bind_axes, needs="no_init", gives="no_axes"),
     _pass(lower_match_buffers, needs="no_axes", gives="no_views"),
     _pass(serialize_threads, gives="no_threads"),
+    _pass(pipeline_loops, needs="no_axes no_views no_threads", gives="no_pipelines"),
+    _pass(double_buffers, needs="no_axes no_views no_pipelines", gives="no_double_buffers"),
     _pass(lower_blocks, needs="no_axes no_views", gives="no_blocks"),
     _pass(lower_realize, needs="no_blocks", gives="no_realize"),
     _pass(compact_buffers, needs="no_blocks no_realize"),
