@@ -77,3 +77,60 @@ def test_what_is_missing_is_named(tmp_path, capsys):
     (tmp_path / "kernel.py").write_text(KERNEL)
     assert main(["tune", str(tmp_path / "kernel.py"), "--trials", "-1", "--work-dir", str(tmp_path / "w")]) == 1
     assert "max_trials_global is a number of at least 0" in capsys.readouterr().err
+
+
+ODD = (
+    KERNEL
+    + """
+@T.prim_func
+def any_size(a: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,))
+    for i in range(n):
+        with T.block("a"):
+            vi = T.axis.spatial(n, i)
+            A[vi] = 1.0
+
+number = 3
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        (":nothing", [], "defines no kernel called 'nothing'; it defines: scale, any_size"),
+        (":number", [], "defines no kernel called 'number'"),
+        (":any_size", [], "the shape of A is not constant"),
+        (":scale", ["--target", "abacus"], "unknown target kind 'abacus'"),
+        (":scale", ["--trials", "-1"], "max_trials_global is a number of at least 0"),
+        (":scale", ["--work-dir", "FILE"], "cannot write to"),
+    ],
+)
+def test_what_cannot_be_tuned_is_one_line(name, options, message, tmp_path, capsys):
+    path = tmp_path / "kernel.py"
+    path.write_text(ODD)
+    given = ["--work-dir", str(tmp_path / "work"), "--target", TARGET, "--trials", "2", "--quiet"]
+    given += [str(path / "in_a_file") if o == "FILE" else o for o in options]
+    assert main(["tune", f"{path}{name}", *given]) == 1
+    err = capsys.readouterr().err
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_one_kernel_that_cannot_be_tuned_leaves_the_others(tmp_path, capsys):
+    path = tmp_path / "kernel.py"
+    path.write_text(ODD)
+    given = ["--work-dir", str(tmp_path / "work"), "--target", TARGET, "--trials", "2", "--quiet"]
+    assert main(["tune", str(path), *given]) == 1
+    shown = capsys.readouterr().out
+    assert "scale: " in shown
+    assert "best of 2 records" in shown
+    assert "any_size: the shape of A is not constant" in shown
+
+
+def test_no_trials_find_nothing(tmp_path, capsys):
+    path = tmp_path / "kernel.py"
+    path.write_text(KERNEL)
+    assert main(["tune", str(path), "--work-dir", str(tmp_path), "--target", TARGET, "--trials", "0", "--quiet"]) == 1
+    assert "no schedule was found" in capsys.readouterr().out

@@ -61,6 +61,7 @@ REQUIRED: Final = (
 OPTIONAL: Final = (
     Package("cupy", ("cupy-cuda12x", "cupy-cuda13x", "cupy"), "arrays on NVIDIA GPUs"),
     Package("ipykernel", ("ipykernel",), "notebooks"),
+    Package("matplotlib", ("matplotlib",), "plots of tuning runs"),
 )
 
 # LLVM and GPU drivers are asked in a process of their own: one that crashes must not take the report along.

@@ -37,23 +37,38 @@ def run_tune(programs: Sequence[Program], asked: TuneRequest) -> int:
     before = log.level
     log.setLevel(logging.WARNING if asked.quiet else logging.INFO)
     missing = 0
+    functions = _functions(programs)
     try:
         target = Target(asked.target)
-        for name, func in _functions(programs):
-            database = tune_tir(func, target, str(asked.work_dir), asked.trials, seed=asked.seed, task_name=name)
-            record = database.query_tuning_record(normalize_mod(func), target)
-            if record is None:
+        for name, func in functions:
+            try:
+                missing += not _tune(name, func, target, asked)
+            except (TuneError, ValueError) as e:
+                # The others of a file are tuned all the same.
+                if len(functions) == 1:
+                    raise
                 missing += 1
-                print(f"{name}: no schedule was found; the log in {asked.work_dir / 'logs'} says why")
-                continue
-            speed = estimate_tir_flops(func) / record.mean_secs / 1e9
-            print(f"{name}: {record.mean_secs * 1e6:.2f} us, {speed:.2f} GFLOPS, best of {len(database)} records")
-            print(record.trace)
+                print(f"{name}: {e}")
     except ValueError as e:
         raise TuneError(str(e)) from e
+    except OSError as e:
+        raise TuneError(f"cannot write to {asked.work_dir}: {e}") from e
     finally:
         log.setLevel(before)
     return 1 if missing else 0
+
+
+def _tune(name: str, func: PrimFunc, target: Target, asked: TuneRequest) -> bool:
+    """Tune one function and print its best schedule; whether there is one."""
+    database = tune_tir(func, target, str(asked.work_dir), asked.trials, seed=asked.seed, task_name=name)
+    record = database.query_tuning_record(normalize_mod(func), target)
+    if record is None:
+        print(f"{name}: no schedule was found; the log in {asked.work_dir / 'logs'} says why")
+        return False
+    speed = estimate_tir_flops(func) / record.mean_secs / 1e9
+    print(f"{name}: {record.mean_secs * 1e6:.2f} us, {speed:.2f} GFLOPS, best of {len(database)} records")
+    print(record.trace)
+    return True
 
 
 def _functions(programs: Sequence[Program]) -> list[tuple[str, PrimFunc]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tscript.analysis.flops import estimate_tir_flops
 from tscript.ir.function import IRModule, PrimFunc
@@ -45,6 +46,20 @@ class Curve:
     def show(self, width: int = 64, height: int = 10) -> None:
         """Print the plot."""
         print(self.text(width, height))
+
+    def plot(self, axes: Any = None, *, over_time: bool = False) -> Any:
+        """Draw the steps of the best, over trials or over time, with matplotlib: on `axes`, or new ones; returns them.
+
+        Raises ImportError, with what to do, without matplotlib. `svg` and `text` do without.
+        """
+        if axes is None:
+            axes = load_pyplot().subplots()[1]
+        xs = self.seconds if over_time else [float(k + 1) for k in range(len(self.gflops))]
+        axes.step(xs, self.gflops, where="post")
+        axes.set_xlabel("seconds" if over_time else "trials")
+        axes.set_ylabel("best so far (GFLOPS)")
+        axes.set_ylim(bottom=0)
+        return axes
 
     def svg(self, over_time: bool = False) -> str:
         """The plot as an SVG picture, over trials or over time."""
@@ -88,3 +103,15 @@ def _best_so_far(records: Sequence[TuningRecord], flops: float) -> tuple[list[fl
         gflops.append(best)
         seconds.append(max(0.0, (r.when if r.when is not None else start) - start))
     return gflops, seconds
+
+
+def load_pyplot() -> Any:
+    """matplotlib's `pyplot`, loaded when it is first needed. Raises ImportError with what to do."""
+    try:
+        import matplotlib.pyplot as plt  # noqa: PLC0415 - heavy, and not everyone has it
+    except ImportError as e:
+        raise ImportError(
+            "plots need the package matplotlib (pip install 'tscript[plot]'); Curve.show prints one without, and "
+            "Curve.svg gives a picture"
+        ) from e
+    return plt
