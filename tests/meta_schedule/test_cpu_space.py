@@ -280,6 +280,22 @@ def test_tile_sizes_keep_their_product(tuned: tuple[Any, Trace]) -> None:
         finished(ctx, t, 1, fresh=False)
 
 
+def test_numbers_that_loops_are_split_by_are_sampled_otherwise() -> None:
+    ctx = context(transpose(64, 64).func)
+
+    def sampled(sch: Schedule) -> None:
+        i, j = sch.get_loops("B")
+        sch.split(i, [None, sch.sample_categorical([2, 4, 8], [1 / 3] * 3)])
+        sch.annotate(j, "number", sch.sample_categorical([5, 6, 7], [1 / 3] * 3))
+
+    sch = Schedule(ctx.mod, seed=3)
+    sampled(sch)
+    factor, other = decisions(sch.trace, "SampleCategorical")
+    found = [decisions(t, "SampleCategorical") for t in mutated(MutateTileSize(), ctx, sch.trace)]
+    assert {f for f, _ in found} == {0, 1, 2} - {factor}
+    assert {o for _, o in found} == {other}
+
+
 def test_another_number_of_steps_is_unrolled(tuned: tuple[Any, Trace]) -> None:
     ctx, trace = tuned
     (now,) = decisions(trace, "SampleCategorical")

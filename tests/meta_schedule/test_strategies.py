@@ -131,7 +131,7 @@ def test_mutations_follow_the_model():
     strategy = ms.search_strategy.EvolutionarySearch(population_size=256, eps_greedy=0)
     space = ms.space_generator.ScheduleFn(tiles, sch_rules=[], postprocs=[], mutator_probs={Halve(): 1.0})
     first, second, *_ = batches(context(space, strategy), Wide(), trials=32)
-    assert np.mean([width(c) for c in second]) > 2 * np.mean([width(c) for c in first])
+    assert np.mean([width(c) for c in second]) > 1.5 * np.mean([width(c) for c in first])
 
 
 def test_a_part_of_each_batch_is_random():

@@ -7,6 +7,7 @@ from typing import Any
 
 from tscript.ir.expr import StringImm
 from tscript.ir.function import IRModule, PrimFunc
+from tscript.library.choices import OWN
 from tscript.library.default import schedule_default
 from tscript.library.operator import Operator
 from tscript.library.operators import OPERATORS
@@ -60,7 +61,7 @@ def schedule(program: PrimFunc | IRModule, target: str | Mapping[str, Any] | Tar
         if found is None:
             schedule_default(sch, chosen)
         else:
-            found[0].apply(sch, found[1], chosen)
+            found[0].apply(sch, found[1], chosen, OWN)
     return sch
 
 

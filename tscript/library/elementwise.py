@@ -8,6 +8,7 @@ from tscript.ir.expr import PrimExpr, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.occurrences import mentions
 from tscript.library.blocks import leaves
+from tscript.library.choices import OWN, Choices, powers
 from tscript.library.nests import PARALLEL_FROM, Nest, is_streamed, nests_of, vectorize_row
 from tscript.library.operator import Operator
 from tscript.schedule.schedule import Schedule
@@ -49,7 +50,7 @@ def _is_plain(indices: tuple[PrimExpr, ...], axis: Var) -> bool:
     return not any(mentions(i, {axis: None}) and not (n == last and i is axis) for n, i in enumerate(indices))
 
 
-def schedule_chain(sch: Schedule, chain: Chain, target: Target) -> None:
+def schedule_chain(sch: Schedule, chain: Chain, target: Target, choices: Choices = OWN) -> None:
     """Inline all but the last nest, and run that in parallel pieces.
 
     >>> import tscript
@@ -67,15 +68,20 @@ def schedule_chain(sch: Schedule, chain: Chain, target: Target) -> None:
     loops = sch.get_loops(last)
     if chain.is_flat:
         whole = sch.fuse(*loops) if len(loops) > 1 else loops[0]
-        outer, inner = sch.split(whole, [None, min(PARALLEL_FROM, nest.steps)])
+        outer, inner = sch.split(whole, [None, _piece(sch, nest, choices)])
     elif len(loops) > 1:
         inner = loops[-1]
         outer = sch.fuse(*loops[:-1]) if len(loops) > 2 else loops[0]
     else:
-        outer, inner = sch.split(loops[0], [None, min(PARALLEL_FROM, nest.steps)])
-    if nest.steps > PARALLEL_FROM:
+        outer, inner = sch.split(loops[0], [None, _piece(sch, nest, choices)])
+    if choices.form((True, False), nest.steps > PARALLEL_FROM):
         sch.parallel(outer)
-    vectorize_row(sch, inner, is_streamed(nest))
+    vectorize_row(sch, inner, choices.form((True, False), is_streamed(nest)))
+
+
+def _piece(sch: Schedule, nest: Nest, choices: Choices) -> int | PrimExpr:
+    own = min(PARALLEL_FROM, nest.steps)
+    return choices.number(sch, [n for n in powers(1024, 1 << 17) if nest.steps % n == 0], own)
 
 
 ELEMENTWISE = Operator("elementwise", find_chain, schedule_chain)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tscript.ir.expr import PrimExpr
 from tscript.ir.function import PrimFunc
 from tscript.library.blocks import leaves
+from tscript.library.choices import OWN, Choices
 from tscript.library.contraction import Contraction, find_contraction
 from tscript.library.default import inline, spread
 from tscript.library.matmul import finish_tiles, is_large, read_of, schedule_product, threads_of
@@ -46,30 +47,38 @@ def find_low_precision(func: PrimFunc) -> Contraction | None:
 
 
 def choose_instruction(c: Contraction, target: Target) -> Instruction | None:
-    """The best instruction of a target for a product; None where plain arithmetic has to do.
+    """The best instruction of a target for a product; None where plain arithmetic has to do."""
+    known = instructions(c, target)
+    return known[0] if known else None
 
-    AMX where the CPU has its tiles and the product fills them, else dot products of AVX-512.
+
+def instructions(c: Contraction, target: Target) -> list[Instruction]:
+    """The instructions of a target for a product, the best first.
+
+    AMX where the CPU has its tiles and the product fills them, then dot products of AVX-512.
     """
     types = (str(c.left_dtype), str(c.right_dtype), str(c.dtype))
     is_bf16 = types[0] == "bfloat16"
     width = 2 if is_bf16 else 4
     rows, columns, depth = (c.extents[a] or 0 for a in (c.rows[0], c.column, c.reduced[0]))
     features = target.features
+    found: list[Instruction] = []
     if {"amx-tile", "amx-bf16" if is_bf16 else "amx-int8"} <= features and rows >= 16 and columns >= 16:
         count = 16 * width
         # Of the depths that need the least filling up, the largest.
-        steps = min(amx.DEPTHS, key=lambda s: (-(-depth // (s * count)) * s, -s))
-        return Instruction(amx.amx_block_intrin(*types, steps), _BLOCK, _BLOCK, steps * count, width)
-    if is_bf16:
-        return Instruction(x86.AVX512_BF16_DOT_16x2_INTRIN, 1, 16, 2, 2) if "avx512bf16" in features else None
-    if types[:2] != ("uint8", "int8"):
-        return None
-    if "avx512vnni" in features:
-        return Instruction(x86.VNNI_DOT_16x4_INTRIN, 1, 16, 4, 4)
-    return Instruction(x86.AVX512_DOT_16x4_INTRIN, 1, 16, 4, 4) if "avx512bw" in features else None
+        depths = sorted(amx.DEPTHS, key=lambda s: (-(-depth // (s * count)) * s, -s))
+        found += [Instruction(amx.amx_block_intrin(*types, s), _BLOCK, _BLOCK, s * count, width) for s in depths]
+    if is_bf16 and "avx512bf16" in features:
+        found.append(Instruction(x86.AVX512_BF16_DOT_16x2_INTRIN, 1, 16, 2, 2))
+    if types[:2] == ("uint8", "int8"):
+        if "avx512vnni" in features:
+            found.append(Instruction(x86.VNNI_DOT_16x4_INTRIN, 1, 16, 4, 4))
+        elif "avx512bw" in features:
+            found.append(Instruction(x86.AVX512_DOT_16x4_INTRIN, 1, 16, 4, 4))
+    return found
 
 
-def schedule_low_precision(sch: Schedule, c: Contraction, target: Target) -> None:
+def schedule_low_precision(sch: Schedule, c: Contraction, target: Target, choices: Choices = OWN) -> None:
     """Blocks of the result by one instruction, over panels of the right operand packed as the instruction wants it.
 
     Extents that the instruction does not divide are rounded up in copies. What comes after is done to each block.
@@ -82,9 +91,10 @@ def schedule_low_precision(sch: Schedule, c: Contraction, target: Target) -> Non
     >>> "dpbf16ps" in str(sch.mod)
     True
     """
-    instruction = choose_instruction(c, target)
+    known = instructions(c, target)
+    instruction = choices.form(known, known[0]) if known else None
     if instruction is None:
-        schedule_product(sch, c, target)
+        schedule_product(sch, c, target, choices)
         return
     blocks = leaves(sch)
     block, after = blocks[c.position], blocks[c.position + 1 :]
@@ -92,7 +102,7 @@ def schedule_low_precision(sch: Schedule, c: Contraction, target: Target) -> Non
         spread(sch, b, target)
     for b in after[:-1]:
         inline(sch, b)
-    shape = _shape(c, instruction, target)
+    shape = _shape(c, instruction, target, choices)
     after = _pad(sch, block, c, shape, after, target)
     loop, first, inner = _tiles(sch, block, c, shape, threads_of(target) if is_large(c) else 1)
     for b in after[-1:]:
@@ -119,11 +129,15 @@ class _Shape:
         return self.instruction.columns * self.across
 
 
-def _shape(c: Contraction, i: Instruction, target: Target) -> _Shape:
+def _shape(c: Contraction, i: Instruction, target: Target, choices: Choices) -> _Shape:
     if i.rows > 1:
         return _Shape(i, 1, 1)
     rows, columns = c.extents[c.rows[0]] or 1, c.extents[c.column] or 1
-    tile = choose_tile(rows, columns, c.dtype.bits, VectorRegisters.of(target))
+    registers = VectorRegisters.of(target)
+    tile = choose_tile(rows, columns, c.dtype.bits, registers)
+    width = choices.form([v for v in (4, 3, 2, 1) if v <= -(-columns // tile.lanes)], tile.vectors)
+    if width != tile.vectors:
+        tile = choose_tile(rows, columns, c.dtype.bits, registers, [width])
     # No tile may end past the last row: one that divides them is taken if it is not much smaller.
     dividing = [r for r in range(tile.rows, 0, -1) if rows % r == 0]
     return _Shape(i, dividing[0] if 2 * dividing[0] > tile.rows else tile.rows, tile.vectors)

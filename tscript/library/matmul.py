@@ -5,6 +5,7 @@ from __future__ import annotations
 from tscript.ir.expr import PrimExpr
 from tscript.ir.function import PrimFunc
 from tscript.library.blocks import extent, leaves, stmt_of
+from tscript.library.choices import OWN, Choices, powers
 from tscript.library.contraction import Contraction, find_contraction
 from tscript.library.default import inline, spread
 from tscript.library.operator import Operator
@@ -36,7 +37,7 @@ def find_product(func: PrimFunc) -> Contraction | None:
     return found
 
 
-def schedule_product(sch: Schedule, c: Contraction, target: Target) -> None:
+def schedule_product(sch: Schedule, c: Contraction, target: Target, choices: Choices = OWN) -> None:
     """Tiles of the result stay in registers over the whole reduction, which reads panels of the right operand.
 
     A panel is as wide as a tile and lies in one piece, so that the reduction reads it without gaps; it is copied by
@@ -59,10 +60,9 @@ def schedule_product(sch: Schedule, c: Contraction, target: Target) -> None:
         inline(sch, b)
     registers = VectorRegisters.of(target)
     if _has_few_rows(c):
-        loop, first = _few_rows(sch, block, c, target, registers.lanes(c.dtype.bits))
+        loop, first = _few_rows(sch, block, c, target, choices)
     else:
-        tile = choose_tile(c.extents[c.rows[-1]], c.extents[c.column], c.dtype.bits, registers)
-        loop, first = _tiles(sch, block, c, tile, threads_of(target))
+        loop, first = _tiles(sch, block, c, target, choices)
     for b in after[-1:]:
         finish_tiles(sch, b, loop, registers.lanes(c.dtype.bits))
     sch.decompose_reduction(block, first)
@@ -83,32 +83,43 @@ def _has_few_rows(c: Contraction) -> bool:
     return not c.batch and all(c.extents[r] is not None for r in c.rows) and c.size(c.rows) <= FEW_ROWS
 
 
-def _tiles(sch: Schedule, block: BlockRV, c: Contraction, tile: Tile, threads: int) -> tuple[LoopRV, LoopRV]:
+def _tiles(sch: Schedule, block: BlockRV, c: Contraction, target: Target, choices: Choices) -> tuple[LoopRV, LoopRV]:
     """The tiles of a product. Gives the loop over them, inside of which one is made, and the first that reduces."""
-    panel = _pack(sch, block, c, tile) if _is_packed(c, tile) else None
+    tile, rows = _tile(sch, c, target, choices)
+    threads = threads_of(target)
+    panel = _pack(sch, block, c, tile) if choices.form(_layouts(c), _is_packed(c, tile)) else None
     loops = sch.get_loops(block)
     batch, others = [loops[b] for b in c.batch], [loops[r] for r in c.rows[:-1]]
     reduced = [loops[r] for r in c.reduced]
-    i0, i1 = sch.split(loops[c.rows[-1]], [None, tile.rows])
+    i0, i1 = sch.split(loops[c.rows[-1]], [None, rows])
     parts = [tile.vectors, tile.lanes] if tile.vectors > 1 else [tile.lanes]
     j0, *repeated, j2 = sch.split(loops[c.column], [None, *parts])
     sch.reorder(*batch, j0, *others, i0, *reduced, i1, *repeated, j2)
     for loop in (i1, *repeated):
         sch.unroll(loop)
     sch.vectorize(j2)
-    count = (extent(sch, j0) or threads) * c.size(c.batch)
-    is_shallow = c.size(c.reduced) <= SHALLOW
+    panels = extent(sch, j0) or threads
+    count = panels * c.size(c.batch)
+    is_shallow = choices.form((True, False), c.size(c.reduced) <= SHALLOW)
     by_panel = panel is not None and not is_shallow and count >= (2 * threads if threads > 1 else 1)
+    if panel is not None and not is_shallow:
+        by_panel = choices.form((True, False), by_panel)
     outer = [*batch, j0] if by_panel else [*batch, j0, *others, i0]
     if is_shallow:
         # Writing the result takes longest, so it is written in the order in which it lies in memory.
         outer = [*batch, *others, i0, j0]
         sch.reorder(*outer)
     inner = outer[-1] if is_shallow else i0
+    if by_panel:
+        # Several panels for each part of the left operand, which then stays in the nearest cache.
+        together = choices.form([g for g in powers(2, 8) if panels % g == 0], 1)
+        if together > 1:
+            outer[-1], inner = sch.split(j0, [None, together])
+            sch.reorder(*outer, *others, i0, inner)
     if by_panel or (is_large(c) and threads > 1):
         last = outer.pop() if is_shallow else None
         fused = sch.fuse(*outer)
-        inner = i0 if by_panel else last or fused
+        inner = inner if by_panel else last or fused
         if is_large(c) and threads > 1:
             sch.parallel(fused)
         if panel is not None and by_panel:
@@ -116,6 +127,27 @@ def _tiles(sch: Schedule, block: BlockRV, c: Contraction, tile: Tile, threads: i
     if panel is not None:
         _copy_panel(sch, panel, tile.lanes, not by_panel and is_large(c) and threads > 1)
     return inner, reduced[0]
+
+
+def _tile(sch: Schedule, c: Contraction, target: Target, choices: Choices) -> tuple[Tile, int | PrimExpr]:
+    """A tile, and its rows as they are chosen in the end."""
+    registers, bits = VectorRegisters.of(target), c.dtype.bits
+    rows, columns = c.extents[c.rows[-1]], c.extents[c.column]
+    tile = choose_tile(rows, columns, bits, registers)
+    widths = [v for v in (4, 3, 2, 1) if columns is None or v <= -(-columns // tile.lanes)]
+    width = choices.form(widths, tile.vectors)
+    if width != tile.vectors:
+        tile = choose_tile(rows, columns, bits, registers, [width])
+    most = registers.rows_beside(width) if rows is None else min(registers.rows_beside(width), max(rows, 1))
+    fitting = [r for r in range(1, most + 1) if 2 * r > most or (rows is not None and rows % r == 0 and 4 * r > most)]
+    return tile, choices.number(sch, fitting, tile.rows)
+
+
+def _layouts(c: Contraction) -> tuple[bool, ...]:
+    """Whether the right operand can be copied into panels, and left as it is."""
+    if c.right_order[-1] != c.column:
+        return (True,)
+    return (False,) if c.extents[c.column] is None else (True, False)
 
 
 def _is_packed(c: Contraction, tile: Tile) -> bool:
@@ -176,15 +208,17 @@ def finish_tiles(sch: Schedule, block: BlockRV, loop: LoopRV, lanes: int) -> Non
     sch.vectorize(inner)
 
 
-def _few_rows(sch: Schedule, block: BlockRV, c: Contraction, target: Target, lanes: int) -> tuple[LoopRV, LoopRV]:
+def _few_rows(sch: Schedule, block: BlockRV, c: Contraction, target: Target, choices: Choices) -> tuple[LoopRV, LoopRV]:
     """Read the right operand once, a few of its rows side by side, with the results in the nearest cache."""
     loops = sch.get_loops(block)
     rows, reduced = [loops[r] for r in c.rows], [loops[r] for r in c.reduced]
     threads = threads_of(target)
+    lanes = VectorRegisters.of(target).lanes(c.dtype.bits)
     columns = c.extents[c.column] or 4096
     chunk = -(-min(4096, -(-columns // threads)) // lanes)
-    j0, j1, j2 = sch.split(loops[c.column], [None, chunk, lanes])
-    r0, r1 = sch.split(reduced[-1], [None, _STREAMED_ROWS])
+    chunks = [n for n in {chunk, chunk // 2, chunk // 4, chunk // 8} if n > 0 and columns % (n * lanes) == 0]
+    j0, j1, j2 = sch.split(loops[c.column], [None, choices.number(sch, chunks, chunk), lanes])
+    r0, r1 = sch.split(reduced[-1], [None, choices.number(sch, (2, 4, 8, 16), _STREAMED_ROWS)])
     sch.reorder(j0, *reduced[:-1], r0, j1, r1, *rows, j2)
     for loop in (r1, *rows):
         sch.unroll(loop)

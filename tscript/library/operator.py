@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tscript.ir.function import PrimFunc
+from tscript.library.choices import Choices
 from tscript.schedule.schedule import Schedule
 from tscript.target.target import Target
 
@@ -17,12 +18,13 @@ class Operator:
 
     `recognise(func)` looks at the structure of a function, never at names in it, and gives what `apply` needs to know
     of it (which block and which axis is which); None for a function that computes something else. `apply(sch, found,
-    target)` transforms the schedule, whose current function (`sch.work_on`) is `func`.
+    target, choices)` transforms the schedule, whose current function (`sch.work_on`) is `func`, and asks `choices` for
+    what can be one way or another.
     """
 
     name: str
     recognise: Callable[[PrimFunc], Any]
-    apply: Callable[[Schedule, Any, Target], None]
+    apply: Callable[[Schedule, Any, Target, Choices], None]
 
 
 __all__ = ["Operator"]

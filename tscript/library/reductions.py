@@ -7,6 +7,7 @@ import math
 from tscript.ir.function import PrimFunc
 from tscript.ir.occurrences import mentions
 from tscript.library.blocks import leaves
+from tscript.library.choices import OWN, Choices
 from tscript.library.nests import (
     PARALLEL_FROM,
     Nest,
@@ -46,7 +47,7 @@ def find_reduction(func: PrimFunc) -> Nest | None:
     return nest if (nest.extents[-1] or 0) >= 8 else None
 
 
-def schedule_reduction(sch: Schedule, nest: Nest, target: Target) -> None:
+def schedule_reduction(sch: Schedule, nest: Nest, target: Target, choices: Choices = OWN) -> None:
     """Partial results in the lanes of vectors, rows in parallel; long rows of few in parallel pieces.
 
     >>> import tscript
@@ -62,7 +63,8 @@ def schedule_reduction(sch: Schedule, nest: Nest, target: Target) -> None:
     length = nest.extents[-1] or 1
     rows = math.prod(FEW if e is None else e for e in nest.extents[:rank])
     register = VectorRegisters.of(target).lanes(nest.buffer.dtype.bits)
-    lanes = min(4 * register, floor_power(length))
+    longest = floor_power(length)
+    lanes = choices.form([n * register for n in (1, 2, 4, 8) if n * register <= longest], min(4 * register, longest))
     if rows < FEW and nest.steps >= 2 * PIECE:
         # The pieces become rows; what combines them is little work, and runs at the end.
         first = sch.get_loops(block)[rank]
@@ -73,7 +75,7 @@ def schedule_reduction(sch: Schedule, nest: Nest, target: Target) -> None:
     partials = partial_results(sch, block, lanes, min(register, lanes))
     if rank:
         row = sch.merge(*[row_loop(sch, b, rank) for b in (*partials, block)])
-        if nest.steps >= PARALLEL_FROM:
+        if choices.form((True, False), nest.steps >= PARALLEL_FROM):
             sch.parallel(row)
     for partial in partials:
         vectorize_partial(sch, partial, min(rank, 1))

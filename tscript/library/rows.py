@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tscript.ir import expr as ex
 from tscript.ir.function import PrimFunc
 from tscript.library.blocks import leaves
+from tscript.library.choices import OWN, Choices
 from tscript.library.nests import (
     PARALLEL_FROM,
     Nest,
@@ -67,7 +68,7 @@ def find_rows(func: PrimFunc) -> Rows | None:
     return Rows(tuple(nests), rank) if any(n.op is not None for n in nests) else None
 
 
-def schedule_rows(sch: Schedule, rows: Rows, target: Target) -> None:
+def schedule_rows(sch: Schedule, rows: Rows, target: Target, choices: Choices = OWN) -> None:
     """Compute row by row, the rows in parallel.
 
     >>> import tscript
@@ -81,7 +82,8 @@ def schedule_rows(sch: Schedule, rows: Rows, target: Target) -> None:
     length = rows.nests[-1].extents[-1] or 1
     blocks = leaves(sch)
     register = VectorRegisters.of(target).lanes(max(n.buffer.dtype.bits for n in rows.nests))
-    lanes = min(4 * register, floor_power(length))
+    longest = floor_power(length)
+    lanes = choices.form([n * register for n in (1, 2, 4, 8) if n * register <= longest], min(4 * register, longest))
     partials: list[BlockRV] = []
     totals: list[BlockRV] = []
     kept: list[BlockRV] = []
@@ -103,14 +105,14 @@ def schedule_rows(sch: Schedule, rows: Rows, target: Target) -> None:
         vectorize_partial(sch, partial, 1)
     for block in totals:
         sch.set_scope(block, 0, "local")
-    streamed = is_streamed(rows.nests[-1])
+    streamed = choices.form((True, False), is_streamed(rows.nests[-1]))
     for block in (*plain, out):
         loop = sch.get_loops(block)[-1]
         if streamed:
             # While this row is worked on in the caches, memory gets the next one.
             sch.annotate(loop, "pragma_prefetch_ahead", length)
         vectorize_row(sch, loop, streamed and block is out)
-    if rows.nests[-1].steps >= PARALLEL_FROM:
+    if choices.form((True, False), rows.nests[-1].steps >= PARALLEL_FROM):
         sch.parallel(row)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tscript.target.vector_registers import VectorRegisters
@@ -24,13 +25,15 @@ class Tile:
         return self.vectors * self.lanes
 
 
-def choose_tile(rows: int | None, columns: int | None, bits: int, registers: VectorRegisters) -> Tile:
+def choose_tile(
+    rows: int | None, columns: int | None, bits: int, registers: VectorRegisters, widths: Sequence[int] = (4, 3, 2, 1)
+) -> Tile:
     """The tile that covers `rows` x `columns` results in the fewest steps.
 
     A step of the reduction takes as long as its multiply-adds, two at a time, or its loads, two at a time, or what
     keeps both units busy while results are under way. Rows past the end of the last tile cost nothing, since that is a
     tile of its own, columns past the end do: they are computed and dropped. Of equal ones the widest, which reads
-    least of the left operand.
+    least of the left operand. Tiles are as wide as one of `widths` says, in vectors.
 
     >>> choose_tile(1024, 1024, 32, VectorRegisters(64, 32))
     Tile(rows=6, vectors=4, lanes=16)
@@ -39,7 +42,7 @@ def choose_tile(rows: int | None, columns: int | None, bits: int, registers: Vec
     """
     lanes = registers.lanes(bits)
     best: tuple[float, Tile] | None = None
-    for vectors in (4, 3, 2, 1):
+    for vectors in widths:
         for count in range(registers.rows_beside(vectors), 0, -1):
             if rows is not None and count > max(rows, 1):
                 continue

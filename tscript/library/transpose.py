@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tscript.ir.expr import BufferLoad
 from tscript.ir.function import PrimFunc
 from tscript.library.blocks import leaves
+from tscript.library.choices import OWN, Choices, powers
 from tscript.library.nests import PARALLEL_FROM, Nest, is_streamed, nests_of
 from tscript.library.operator import Operator
 from tscript.schedule.schedule import Schedule
@@ -40,7 +41,7 @@ def find_transpose(func: PrimFunc) -> Transpose | None:
     return Transpose(nest, places[-1]) if None not in nest.extents else None
 
 
-def schedule_transpose(sch: Schedule, found: Transpose, target: Target) -> None:
+def schedule_transpose(sch: Schedule, found: Transpose, target: Target, choices: Choices = OWN) -> None:
     """Read rows of a tile, turn them in registers, write the columns; blocks of tiles in parallel.
 
     >>> import tscript
@@ -63,13 +64,14 @@ def schedule_transpose(sch: Schedule, found: Transpose, target: Target) -> None:
         return
     tile = sch.cache_read(block, 0, "local")
     tiles = _tiles(found.nest.extents[found.axis] or 0, lanes)
-    moved_block, moved_tile, moved_lane = sch.split(moved, [None, tiles, lanes])
+    fitting = [n for n in powers(1, 64) if (found.nest.extents[found.axis] or 0) % (n * lanes) == 0]
+    moved_block, moved_tile, moved_lane = sch.split(moved, [None, choices.number(sch, fitting, tiles), lanes])
     last_tile, last_lane = sch.split(last, [None, lanes])
     sch.reorder(*rest, moved_block, last_tile, moved_tile, moved_lane, last_lane)
     sch.compute_at(tile, moved_tile)
     *_, row, lane = sch.get_loops(tile)
     outer = sch.fuse(*rest, moved_block) if rest else moved_block
-    if is_streamed(found.nest):
+    if choices.form((True, False), is_streamed(found.nest)):
         sch.annotate(outer, "pragma_nontemporal", 1)
     if found.nest.steps >= PARALLEL_FROM:
         sch.parallel(outer)

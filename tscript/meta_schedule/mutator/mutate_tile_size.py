@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 from tscript.meta_schedule.mutator.mutator import Mutator
 from tscript.meta_schedule.mutator.traced_samples import before_postproc, sampled_otherwise, samples_of_annotations
@@ -14,18 +15,20 @@ _FETCH = ("meta_schedule.cooperative_fetch",)
 
 
 class MutateTileSize(Mutator):
-    """Moves a factor from one tile level to another, or samples another vector length of a shared fetch."""
+    """Moves a factor from one tile level to another, or samples another candidate of a number that a loop is split by,
+    or of the vector length of a shared fetch.
+    """
 
     def apply(self, trace: Trace, rand_state: int) -> Trace | None:
         """The trace with another tile size; None where nothing can be moved."""
         rng = LinearCongruential(rand_state)
         tiles = [inst for inst in before_postproc(trace) if _is_tiled(trace, inst)]
-        lengths = samples_of_annotations(trace, _FETCH)
-        if not tiles and not lengths:
+        numbers = [*samples_of_annotations(trace, _FETCH), *_sampled_factors(trace)]
+        if not tiles and not numbers:
             return None
-        k = rng.below(len(tiles) + len(lengths))
+        k = rng.below(len(tiles) + len(numbers))
         if k >= len(tiles):
-            return sampled_otherwise(trace, lengths[k - len(tiles)], rng)
+            return sampled_otherwise(trace, numbers[k - len(tiles)], rng)
         inst = tiles[k]
         limit = int(inst.attrs[1]) if inst.kind.name == "SamplePerfectTile" else -1
         moved = moved_factor([int(f) for f in trace.decisions[inst]], limit, rng)
@@ -37,6 +40,24 @@ def _is_tiled(trace: Trace, inst: Instruction) -> bool:
         return False
     decision = trace.get_decision(inst)
     return decision is not None and len(decision) > 1 and min(decision) > 0 and prod(decision) > 1
+
+
+def _sampled_factors(trace: Trace) -> list[Instruction]:
+    """The samples, of more than one candidate, of numbers that loops are split by, but for those of threads."""
+    sources: dict[Any, Instruction] = {}
+    loops: dict[Any, Instruction] = {}
+    found: dict[Instruction, None] = {}
+    for inst in before_postproc(trace):
+        if inst.kind.name == "SampleCategorical" and len(inst.attrs[0]) > 1:
+            sources[inst.outputs[0]] = inst
+        elif inst.kind.name == "Split":
+            for factor, part in zip(inst.inputs[1:], inst.outputs, strict=True):
+                if factor in sources:
+                    loops[part] = sources[factor]
+                    found[sources[factor]] = None
+        elif inst.kind.name == "Bind" and inst.inputs[0] in loops:
+            found.pop(loops[inst.inputs[0]], None)  # another mutator has these
+    return list(found)
 
 
 def moved_factor(tiles: list[int], limit: int, rng: LinearCongruential) -> list[int] | None:

@@ -61,7 +61,7 @@ class EvolutionarySearch(BatchedSearch):
     `genetic_num_iters` generations changes members, chosen by score, with the mutators of the space (with probability
     `genetic_mutate_prob`; up to `genetic_max_fail_count` further attempts each). `eps_greedy` of each batch are random
     samples instead. A cost model that has learnt nothing yet cannot judge, so until it has, batches are random
-    samples.
+    samples; half of the very first are the designs, in their order, as the rules decided them.
 
     Raises ValueError for a ratio or probability outside of [0, 1] and for counts that are too small.
     """
@@ -173,7 +173,7 @@ class EvolutionarySearch(BatchedSearch):
     def _propose_samples(self, count: int) -> list[MeasureCandidate] | None:
         """New samples alone: a model that has learnt nothing would only shuffle them."""
         with Profiler.timeit("EvoSearch/SampleInitPopulation"):
-            picks: list[_Member] = []
+            picks = self._pick([], self._as_decided(), count // 2)
             for k in range(self.max_fail_count):
                 missing = count - len(picks)
                 # What a first round does not fill may be exhausted: enough samples to tell are drawn then.
@@ -187,6 +187,13 @@ class EvolutionarySearch(BatchedSearch):
             self._give_up(f"none of {self.rejected.total()} samples of the space could be finished")
             return None
         return self._sent(picks)
+
+    def _as_decided(self) -> list[_Member]:
+        """The designs with the decisions that their rules took, which for those of a library are known to be good."""
+        if self._measured:
+            return []
+        outcomes = self._sampler.run([Attempt(d, k + 1) for k, d in enumerate(self._designs)])
+        return [self._member(o) for o in outcomes if o.trace is not None]
 
     def _sent(self, picks: list[_Member]) -> list[MeasureCandidate] | None:
         self.context.logger.info("Sending %d candidates(s) for measurement", len(picks))
