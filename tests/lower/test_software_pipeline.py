@@ -264,7 +264,7 @@ for i, j in T.grid(16, 4):
         (f"T.serial(16, {notes([0, 1], [0, 1, 2])})", "software_pipeline_order has 3 numbers for 2 statements"),
         (f"T.serial(16, {notes([0, 1], [1, 1])})", "two statements have the order 1"),
         (f"T.serial(16, {notes([-1, 1], [0, 1])})", "software_pipeline_stage has -1"),
-        (f"T.serial(16, {notes([1, 0], [0, 1])})", "(block 'use') (stage 0, order 1) needs what statement 0 (block 'load') (stage 1"),
+        (f"T.serial(16, {notes([1, 0], [0, 1])})", "(block 'use') (stage 0, order 1) needs what statement 0"),
         (f"T.serial(16, {notes([0, 0], [1, 0])})", "would run before it"),
         ('T.serial(16, annotations={"software_pipeline_stage": [0, 1]})', "it has no software_pipeline_order"),
         ('T.serial(16, annotations={"software_pipeline_order": [0, 1]})', "it has no software_pipeline_stage"),

@@ -15,10 +15,10 @@ from tscript.ir import expr as ex
 from tscript.ir.buffer import Buffer
 from tscript.ir.construct import add, cast, const, mul, sub
 from tscript.ir.dtype import INT32, INT64, DataType, int_range
-from tscript.ir.expr import Broadcast, BufferLoad, IntImm, PrimExpr, Ramp, Var
+from tscript.ir.expr import Broadcast, BufferLoad, IntImm, PrimExpr, Ramp, Range, Var
 from tscript.ir.function import PrimFunc
 from tscript.ir.functor import Rewriter
-from tscript.ir.stmt import Allocate, BufferStore, DeclBuffer, For, LetStmt
+from tscript.ir.stmt import Allocate, BufferStore, DeclBuffer, For, LetStmt, Prefetch
 from tscript.lower.indices import plain_index
 from tscript.support.errors import LoweringError
 
@@ -90,6 +90,12 @@ class _Flatten(Rewriter):
         predicate = None if store.predicate is None else self.rewrite(store.predicate)
         return store.replace(
             buffer=self.map_buffer(store.buffer), value=self.rewrite(store.value), indices=indices, predicate=predicate
+        )
+
+    def rewrite_Prefetch(self, s: Prefetch) -> Any:
+        (index,) = self._indices(BufferLoad(s.buffer, tuple(r.min for r in s.bounds)))
+        return s.replace(
+            buffer=self.map_buffer(s.buffer), bounds=(Range.from_min_extent(index, const(1, index.dtype)),)
         )
 
     def _indices(self, access: Any) -> tuple[PrimExpr, ...]:

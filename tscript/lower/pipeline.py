@@ -15,10 +15,11 @@ from tscript.lower.flatten import flatten_buffers
 from tscript.lower.init import lower_init
 from tscript.lower.match_buffers import lower_match_buffers
 from tscript.lower.partition import partition_loops
+from tscript.lower.prefetches import lower_prefetches
 from tscript.lower.realize import lower_realize
 from tscript.lower.registers import promote_tiles
-from tscript.lower.software_pipeline import pipeline_loops
 from tscript.lower.share import share_storage
+from tscript.lower.software_pipeline import pipeline_loops
 from tscript.lower.streams import stream_tiles
 from tscript.lower.threads import serialize_threads
 from tscript.lower.tile_shuffles import shuffle_tiles
@@ -56,6 +57,7 @@ CPU_PIPELINE: Final[tuple[Pass, ...]] = (
     _pass(unroll_loops, needs="no_blocks", gives="no_unroll"),
     # What differed between the copies of an unrolled loop is decided now.
     _pass(partition_loops, needs="no_blocks no_unroll"),
+    _pass(lower_prefetches, needs="no_blocks no_realize"),
     _pass(flatten_buffers, needs="no_blocks no_realize", gives="flat_buffers"),
     _pass(vectorize_loops, needs="flat_buffers", gives="no_vector_loops"),
     _pass(shuffle_tiles, needs="flat_buffers no_vector_loops"),

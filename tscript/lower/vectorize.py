@@ -28,6 +28,7 @@ from tscript.ir.stmt import (
     ForKind,
     IfThenElse,
     LetStmt,
+    Prefetch,
     SeqStmt,
     Stmt,
     seq,
@@ -243,6 +244,7 @@ class _Lanes:
         self._private: dict[Var, None] = {}
         self._widen = Widen(var, ramp, self._private)
         self._lanes = ramp.lanes
+        self._var, self._start = var, ramp.base
         self._bounds = bounds
         self._total = total
 
@@ -267,6 +269,9 @@ class _Lanes:
                 return s.replace(body=self.statement(s.body, mask))
             case Evaluate(value=IntImm()):
                 return s
+            case Prefetch():
+                # The first lane asks: the others mostly lie in the same line.
+                return Copy({self._var: self._start}).rewrite(s)
             case _:
                 raise NotVector
 

@@ -385,8 +385,14 @@ class FunctionEmitter(ExpressionEmitter):
         self.vars[s.buffer_var] = self.b.module.add_constant(f"[{len(data)} x i8]", f'c"{text}"', _ALIGN)
         self._inside(s.body)
 
-    def _nothing(self, s: st.Prefetch) -> None:
-        pass
+    def _prefetch(self, s: st.Prefetch) -> None:
+        """Ask for the line of an element, wherever that is: the address need not be one of the memory."""
+        (where,) = s.bounds
+        self.b.module.declare("llvm.prefetch.p0", "void {}(ptr, i32, i32, i32)")
+        size, base = s.buffer.dtype.bytes, self.value(s.buffer.data)
+        offset = self.b.let(f"mul i64 {self.index(where.min)}, {size}")
+        address = self.b.let(f"getelementptr i8, ptr {base}, i64 {offset}")
+        self.b.emit(f'call void @"llvm.prefetch.p0"(ptr {address}, i32 0, i32 3, i32 1)')
 
     _statements: ClassVar[dict[type[st.Stmt], Callable[..., None]]] = {
         st.Evaluate: _evaluate,
@@ -401,7 +407,7 @@ class FunctionEmitter(ExpressionEmitter):
         st.DeclBuffer: _declare,
         st.Allocate: _allocate,
         st.AllocateConst: _allocate_const,
-        st.Prefetch: _nothing,
+        st.Prefetch: _prefetch,
     }
 
 
