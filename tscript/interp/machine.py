@@ -17,6 +17,7 @@ from tscript.interp.externs import ExternFailure, call_extern
 from tscript.interp.memory import Memory, Pointer, bind_view
 from tscript.interp.scalar import helpers
 from tscript.interp.threads import ThreadBlock, run_threads
+from tscript.ir.alignment import with_alignment
 from tscript.ir.dtype import DataType, int_range
 from tscript.ir.empty_reductions import with_empty_inits
 from tscript.ir.expr import Call, GlobalVar, PrimType
@@ -174,7 +175,7 @@ class Interpreted:
             while name in taken:
                 name += "_"
             taken.add(name)
-            functions[var] = (with_empty_inits(self._module.functions[var]), name)
+            functions[var] = (with_alignment(with_empty_inits(self._module.functions[var])), name)
         called = _called(self._module, reachable)
         root = Scope(0)
         for var, (func, name) in functions.items():

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tscript.arith.const_bound import Bound, const_bound
+from tscript.ir.alignment import ALIGNMENT, Alignment, aligned_strides, read_entries
 from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
 from tscript.ir.construct import cast, const, max_
@@ -85,8 +86,8 @@ class _Compact(Rewriter):
         placed = _placed(s, declared, inside, path.bounds_at(depth)) if is_plain else None
         if placed is None:
             if depth == 0:
-                return self.rewrite_children(s)
-            placed = _whole(s, declared, inside)
+                return self.rewrite_children(_unmarked(s))
+            placed = _whole(_unmarked(s), declared, inside)
         return self.rewrite(path.around(depth, placed))
 
 
@@ -213,12 +214,23 @@ def _declared(memory: Allocate) -> tuple[list[Buffer], Stmt]:
 
 def _is_plain(buffer: Buffer, memory: Allocate) -> bool:
     return (
-        not buffer.strides
+        _has_strides(buffer, _alignment(memory))
         and isinstance(buffer.elem_offset, IntImm)
         and buffer.elem_offset.value == 0
-        and not memory.annotations
+        and set(memory.annotations) <= {ALIGNMENT}
         and bool(buffer.shape)
     )
+
+
+def _alignment(memory: Allocate) -> Alignment:
+    return {d: (factor, offset) for d, factor, offset in read_entries(memory.annotations, 3)}
+
+
+def _has_strides(buffer: Buffer, alignment: Alignment) -> bool:
+    """Whether the strides of a buffer follow from its shape and alignment."""
+    if not buffer.strides:
+        return not alignment
+    return all(a is b for a, b in zip(buffer.strides, aligned_strides(buffer.shape, alignment), strict=True))
 
 
 def _is_viewed(data: Var, buffer: Buffer, body: Stmt) -> bool:
@@ -242,6 +254,13 @@ def _takes_address(n: Node, buffer: Buffer) -> bool:
     )
 
 
+def _unmarked(memory: Allocate) -> Allocate:
+    """An allocation without what was to be known here only."""
+    if ALIGNMENT not in memory.annotations:
+        return memory
+    return memory.replace(annotations={k: v for k, v in memory.annotations.items() if k != ALIGNMENT})
+
+
 def _whole(memory: Allocate, declared: list[Buffer], body: Stmt) -> Stmt:
     """`body` with all of the memory."""
     for b in reversed(declared):
@@ -256,6 +275,9 @@ def _placed(memory: Allocate, declared: list[Buffer], body: Stmt, bounds: Mappin
     if all(e is s for e, s in zip(extents, buffer.shape, strict=True)):
         return None
     smaller = buffer.replace(shape=tuple(extents))
+    alignment = _alignment(memory)
+    if alignment:
+        smaller = smaller.replace(strides=aligned_strides(smaller.shape, alignment))
     return allocated(smaller, _Moved(buffer, smaller, lows).rewrite(body))
 
 

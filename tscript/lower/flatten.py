@@ -13,7 +13,7 @@ from typing import Any, Final
 from tscript.arith.const_bound import Bound, const_bound
 from tscript.ir import expr as ex
 from tscript.ir.buffer import Buffer
-from tscript.ir.construct import add, cast, const, mul, sub
+from tscript.ir.construct import add, cast, const, max_, mul, sub
 from tscript.ir.dtype import INT32, INT64, DataType, int_range
 from tscript.ir.expr import Broadcast, BufferLoad, IntImm, PrimExpr, Ramp, Range, Var
 from tscript.ir.function import PrimFunc
@@ -246,10 +246,12 @@ def require_bytes(name: str, dtype: DataType, extents: list[int]) -> None:
 def _flat_size(buffer: Buffer) -> PrimExpr:
     if not buffer.strides:
         return _product(buffer.shape)
+    # Up to the last element: memory need not go on to the end of a row.
     total: PrimExpr = widened(buffer.elem_offset)
     for extent, stride in zip(buffer.shape, buffer.strides, strict=True):
-        total = add(total, mul(widened(extent), widened(stride)))
-    return total
+        total = add(total, mul(max_(sub(widened(extent), 1), 0), widened(stride)))
+    total = add(total, 1)
+    return const(total.value) if isinstance(total, IntImm) else total
 
 
 def _product(shape: tuple[PrimExpr, ...]) -> PrimExpr:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tscript.ir.function import IRModule, PrimFunc
+from tscript.lower.align import align_buffers
 from tscript.lower.axes import bind_axes
 from tscript.lower.blocks import lower_blocks
 from tscript.lower.compact import compact_buffers
@@ -46,6 +47,7 @@ def _pass(run: Callable[[PrimFunc], PrimFunc], needs: str = "", gives: str = "")
 CPU_PIPELINE: Final[tuple[Pass, ...]] = (
     _pass(lower_init, gives="no_init"),
     _pass(bind_axes, needs="no_init", gives="no_axes"),
+    _pass(align_buffers),
     _pass(lower_match_buffers, needs="no_axes", gives="no_views"),
     _pass(serialize_threads, gives="no_threads"),
     _pass(pipeline_loops, needs="no_axes no_views no_threads", gives="no_pipelines"),
