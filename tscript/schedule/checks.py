@@ -21,6 +21,7 @@ from tscript.schedule.coverage import region_cover
 from tscript.schedule.errors import literal, refuse
 from tscript.schedule.examples import overwritten_example, unwritten_example
 from tscript.schedule.scope import DepKind
+from tscript.schedule.shared_elements import shared_element
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
 from tscript.schedule.symbols import conjuncts, loop_ranges
@@ -135,7 +136,7 @@ def why_not_reduction(
     for store in stores_of(stmt):
         if store.buffer in written and any(mentions(i, reduced) for i in store.indices):
             return f"it stores to `{store.buffer.name}` at subscripts that depend on a reduce axis"
-    return ""
+    return shared_element(stmt)
 
 
 def _why_not_dominant(state: ScheduleState, block: StmtSRef, root: StmtSRef | None, within: StmtSRef | None) -> str:

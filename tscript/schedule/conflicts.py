@@ -27,6 +27,7 @@ from tscript.ir.expr import IterVar, Var
 from tscript.ir.occurrences import reads_memory
 from tscript.ir.stmt import Block
 from tscript.schedule.checks import is_complete_block, is_reduction_block, region_cover
+from tscript.schedule.shared_elements import shared_element
 from tscript.schedule.sref import StmtSRef
 from tscript.schedule.state import ScheduleState
 from tscript.schedule.symbols import axes_using, outside_of
@@ -138,6 +139,8 @@ def _accumulates(w: Access, x: Access) -> bool:
     if w.block is None or w.block is not x.block:
         return False
     declared = any(axis.iter_type == IterVar.CommReduce for axis in w.block.iter_vars)
+    if w.block.init is not None and shared_element(w.block):
+        return False
     return declared and _same_region(w, x) and not depends_on_order(w.block, w.buffer)
 
 

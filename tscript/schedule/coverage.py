@@ -12,7 +12,7 @@ from tscript.arith import Bound, Interval, eval_interval, simplify
 from tscript.arith.interval import Domains
 from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import BOOL
-from tscript.ir.expr import IntImm, PrimExpr, Range, Var
+from tscript.ir.expr import GT, IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import pre_order_visit, substitute
 from tscript.ir.linear import LinearForm, difference, from_linear
 from tscript.ir.occurrences import mentions, variables
@@ -112,7 +112,7 @@ def _is_covered(state: ScheduleState, block: StmtSRef, region: BufferRegion, pro
         for w in p.block.writes:
             if w.buffer is region.buffer:
                 box = written_box(state.realize_of(p), w, relaxed_loops(state, p, top, w.buffer), bounds)
-                if box is not None and all(proves(c, bounds, facts) for c in box.conditions):
+                if box is not None and all(proves(c, bounds, [*facts, *_reduces(p.block)]) for c in box.conditions):
                     written.append(box)
     boxes = _with_unions(written, bounds)
     everything = _whole(region.buffer)
@@ -120,6 +120,14 @@ def _is_covered(state: ScheduleState, block: StmtSRef, region: BufferRegion, pro
         return True
     wanted = _wanted(state, block, region, top, bounds)
     return any(_holds(box, wanted, bounds) for box in boxes)
+
+
+def _reduces(block: Block) -> list[PrimExpr]:
+    """That the axes that a block with an init reduces over have values: where they have none, the init runs alone."""
+    if block.init is None:
+        return []
+    extents = [a.dom.extent for a in block.iter_vars if a.iter_type == IterVar.CommReduce and a.dom is not None]
+    return [GT(e, IntImm(e.dtype, 0)) for e in extents]
 
 
 def relaxed_loops(state: ScheduleState, block: StmtSRef, top: StmtSRef, buffer: Buffer) -> dict[Var, Range]:

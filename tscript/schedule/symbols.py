@@ -9,9 +9,9 @@ from tscript.analysis.ranges import loop_range, range_bounds
 from tscript.arith import Bound, const_bound, simplify
 from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
-from tscript.ir.expr import GE, GT, LE, LT, And, Call, IntImm, IterVar, Let, Op, PrimExpr, Range, Var
+from tscript.ir.expr import GE, GT, LE, LT, And, Call, FloorDiv, IntImm, IterVar, Let, Op, PrimExpr, Range, Var
 from tscript.ir.functor import children, pre_order_visit
-from tscript.ir.linear import LinearForm, difference
+from tscript.ir.linear import LinearForm, difference, linear_form
 from tscript.ir.occurrences import mentions, variables
 from tscript.ir.stmt import Allocate, AllocateConst, Block, BlockRealize, For, LetStmt, Stmt
 from tscript.schedule.sref import StmtSRef
@@ -161,6 +161,34 @@ def _follows(gap: LinearForm, facts: list[LinearForm], bounds: Mapping[Var, Boun
 
 
 def _least(form: LinearForm, bounds: Mapping[Var, Bound]) -> int | None:
+    """The least value of a form that is certain; None where nothing is."""
+    low = _least_as_it_is(form, bounds)
+    if low is None or low < 0:
+        rounded = _without_quotients(form)
+        other = None if rounded is None else _least_as_it_is(rounded, bounds)
+        if other is not None and (low is None or other > low):
+            return other
+    return low
+
+
+def _without_quotients(form: LinearForm) -> LinearForm | None:
+    """A form that is never more: `8 * (x // 8)` is at least `x - 7` and at most `x`. None where there is none such."""
+    terms, constant = dict[PrimExpr, int](), form[1]
+    found = False
+    for t, c in form[0].items():
+        if not (isinstance(t, FloorDiv) and isinstance(t.b, IntImm) and t.b.value > 0 and c % t.b.value == 0):
+            terms[t] = terms.get(t, 0) + c
+            continue
+        found = True
+        times = c // t.b.value
+        inner, add = linear_form(t.a)
+        constant += times * add - (times * (t.b.value - 1) if times > 0 else 0)
+        for x, k in inner.items():
+            terms[x] = terms.get(x, 0) + times * k
+    return ({t: c for t, c in terms.items() if c}, constant) if found else None
+
+
+def _least_as_it_is(form: LinearForm, bounds: Mapping[Var, Bound]) -> int | None:
     total = form[1]
     for t, c in form[0].items():
         b = const_bound(t, bounds)

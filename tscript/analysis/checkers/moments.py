@@ -282,6 +282,8 @@ def _ignore_replicated(found: Together, copies: np.ndarray[Any, np.dtype[np.bool
 
 def _ignore_rewritten(found: Together, copies: np.ndarray[Any, np.dtype[np.bool_]], moments: Numbers) -> None:
     """Pass over elements that only the stores `copies` write, always the same, and each iteration before it reads."""
+    if not len(found.cells):
+        return
     sure = np.concatenate([t.points.sure for t in found.traces])
     groups: Numbers = np.unique(np.stack([found.cells, found.phases], axis=1), axis=0, return_inverse=True)[1]
     groups = groups.reshape(-1)

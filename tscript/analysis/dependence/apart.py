@@ -6,6 +6,7 @@ else must be equal for both, or too small to make up for the difference.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import gcd
 from typing import Final
@@ -13,7 +14,7 @@ from typing import Final
 from tscript.analysis.affine import Digit, find_digits
 from tscript.analysis.dependence.accesses import Access
 from tscript.arith import const_bound, simplify
-from tscript.ir.expr import FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var
+from tscript.ir.expr import FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Range, Var
 from tscript.ir.linear import difference, from_linear, linear_form
 from tscript.ir.occurrences import reads_memory, variables
 
@@ -34,7 +35,7 @@ def keeps_apart(var: Var, a: Access, b: Access) -> bool:
 
 def _tells_apart(var: Var, a: Access, b: Access, count: int | None, simplifying: bool) -> bool:
     digits: list[Digit] = []
-    for x, y in zip(a.region, b.region, strict=True):
+    for x, y in [*zip(a.region, b.region, strict=True), *_joined(a, b)]:
         found = _shared_part(var, (x, a), (y, b), simplifying)
         if found is None:
             continue
@@ -50,6 +51,53 @@ def _tells_apart(var: Var, a: Access, b: Access, count: int | None, simplifying:
                 return True
             digits += [d for d, _ in string.digits]
     return _covers(digits, count)
+
+
+def _joined(a: Access, b: Access) -> list[tuple[Range, Range]]:
+    """What subscripts say together: where `x // n` and `x % n` are equal for both accesses, so is `x`."""
+    known: list[tuple[PrimExpr, PrimExpr]] = [
+        (x.min, y.min)
+        for x, y in zip(a.region, b.region, strict=True)
+        if _is_one(x.extent) and _is_one(y.extent) and isinstance(x.min, (FloorDiv, FloorMod))
+    ]
+    found: list[tuple[Range, Range]] = []
+    # Each pair gives one more, which may be half of a pair itself.
+    while (pair := next(_pairs(known, a, b), None)) is not None:
+        known.append(pair)
+        found.append((_only(pair[0]), _only(pair[1])))
+    return found
+
+
+def _pairs(known: list[tuple[PrimExpr, PrimExpr]], a: Access, b: Access) -> Iterator[tuple[PrimExpr, PrimExpr]]:
+    for x, y in known:
+        if not (isinstance(x, FloorDiv) and isinstance(y, FloorDiv) and x.b is y.b):
+            continue
+        if reads_memory(x.b) or any(v in a.domain or v in b.domain for v in variables(x.b)):
+            continue
+        if any(p is x.a and q is y.a for p, q in known):
+            continue
+        if any(_is_remainder(p, x) and _is_remainder(q, y) for p, q in known):
+            yield x.a, y.a
+
+
+def _is_remainder(e: PrimExpr, quotient: FloorDiv) -> bool:
+    """Whether `e` is what the division leaves. Of `x % (m * n) // n` that is `x % n` as well."""
+    if not isinstance(e, FloorMod) or e.b is not quotient.b:
+        return False
+    inner = quotient.a
+    return e.a is inner or (isinstance(inner, FloorMod) and e.a is inner.a and _is_multiple(inner.b, e.b))
+
+
+def _is_multiple(e: PrimExpr, of: PrimExpr) -> bool:
+    return e is of or (isinstance(e, Mul) and (_is_multiple(e.a, of) or _is_multiple(e.b, of)))
+
+
+def _only(e: PrimExpr) -> Range:
+    return Range.from_min_extent(e, IntImm(e.dtype, 1))
+
+
+def _is_one(e: PrimExpr) -> bool:
+    return isinstance(e, IntImm) and e.value == 1
 
 
 def _digit(e: PrimExpr, var: Var) -> Digit | None:

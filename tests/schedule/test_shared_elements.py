@@ -1,0 +1,67 @@
+"""Reductions whose instances begin the same element anew: only the order that is written gives their result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.schedule.check import check_schedule, rejects
+from tscript import compare
+from tscript.ir.function import PrimFunc
+from tscript.ir.stmt import Block
+from tscript.schedule import Schedule, ScheduleError
+from tscript.schedule.shared_elements import shared_element
+from tscript.script import from_source
+
+
+def sums(at: str, extent: str = "8", init: str = "with T.init():\n                C[{at}] = T.float32(0)") -> PrimFunc:
+    """Sums of rows into the element that `at` says."""
+    return from_source(f"""
+@T.prim_func
+def main(a: T.handle, C: T.Buffer((16,), "float32")):
+    {"n = T.int32()" if extent == "n" else ""}
+    A = T.match_buffer(a, ({extent}, 4), "float32")
+    for i, k in T.grid({extent}, 4):
+        with T.block("C"):
+            v, r = T.axis.remap("SR", [i, k])
+            {init.format(at=at)}
+            C[{at}] = C[{at}] + A[v, r]
+""")
+
+
+STEPS: dict[str, Callable[[Schedule], object]] = {
+    "reorder": lambda s: s.reorder(*reversed(s.get_loops("C"))),
+    "parallel": lambda s: s.parallel(s.get_loops("C")[0]),
+    "vectorize": lambda s: s.vectorize(s.get_loops("C")[0]),
+    "bind": lambda s: s.bind(s.get_loops("C")[0], "threadIdx.x"),
+    "decompose_reduction": lambda s: s.decompose_reduction("C", s.get_loops("C")[0]),
+    "rfactor": lambda s: s.rfactor(s.get_loops("C")[1], 0),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("at", ["v // 2", "v % 4", "T.max(v - 3, 0)"])
+def test_what_would_change_the_order_is_refused(name: str, at: str) -> None:
+    rejects(sums(at), STEPS[name], "C")
+    with_sizes = sums(at, "n")
+    sch = Schedule(with_sizes)
+    try:
+        STEPS[name](sch)
+    except ScheduleError:
+        return
+    assert compare(with_sizes, sch, sizes={"n": 8})
+
+
+@pytest.mark.parametrize("at", ["v", "v + 3", "7 - v", "v * 2", "(v + 3) % 8", "v % 4 * 2 + v // 4"])
+@pytest.mark.parametrize("name", ["reorder", "parallel", "decompose_reduction"])
+def test_elements_of_their_own_are_free(name: str, at: str) -> None:
+    func = sums(at)
+    sch = Schedule(func)
+    block = sch.get(sch.get_block("C"))
+    assert isinstance(block, Block) and not shared_element(block)
+    check_schedule(func, STEPS[name])
+
+
+def test_sums_without_an_init_may_come_in_any_order() -> None:
+    check_schedule(sums("v // 2", init="pass"), STEPS["reorder"])
