@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tscript.arith.const_bound import Bound, const_bound
+from tscript.arith.forms import plus
 from tscript.ir.alignment import ALIGNMENT, Alignment, aligned_strides, read_entries
 from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
@@ -42,7 +43,7 @@ from tscript.ir.stmt import (
 from tscript.lower.blocks import allocated
 from tscript.lower.fresh import writes_before_reads
 from tscript.lower.guards import range_of
-from tscript.lower.regions import Names, ends_of, falls_short, plus
+from tscript.lower.regions import Names, ends_of, falls_short
 
 SMALL: Final = 256
 """A constant extent that takes the place of a variable one, which might be smaller, is no larger than this."""

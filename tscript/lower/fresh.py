@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tscript.analysis.affine import are_independent, find_digits
 from tscript.arith.const_bound import Bound, const_bound
+from tscript.arith.forms import plus
 from tscript.ir import expr as ex
 from tscript.ir.base import Node
 from tscript.ir.buffer import Buffer
@@ -21,7 +22,7 @@ from tscript.ir.linear import LinearForm, difference, linear_form
 from tscript.ir.occurrences import any_below, mentions, reads_memory, variables
 from tscript.ir.stmt import AssertStmt, AttrStmt, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, While
 from tscript.lower.guards import atoms_of, decide, range_of
-from tscript.lower.regions import Names, ends_of, falls_short, plus, scalar_index
+from tscript.lower.regions import Names, ends_of, falls_short, scalar_index
 
 _NEGATED: Mapping[type[PrimExpr], type[ex.CmpExpr]] = {
     ex.LT: ex.GE,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tscript.arith.const_bound import Bound, const_bound
+from tscript.arith.forms import plus
 from tscript.arith.simplify import simplify
 from tscript.ir import expr as ex
 from tscript.ir.expr import Broadcast, IntImm, Let, PrimExpr, Ramp, Range, Var
@@ -25,18 +26,6 @@ class Names:
                 self.inner[n.loop_var] = n.min, n.extent
             else:
                 self.inner[n.var] = None
-
-
-def plus(a: LinearForm, b: LinearForm, factor: int = 1) -> LinearForm:
-    """`a + factor * b`."""
-    terms = dict(a[0])
-    for t, c in b[0].items():
-        total = terms.get(t, 0) + factor * c
-        if total:
-            terms[t] = total
-        else:
-            terms.pop(t, None)
-    return terms, a[1] + factor * b[1]
 
 
 def falls_short(form: LinearForm, bounds: Mapping[Var, Bound]) -> bool:
@@ -119,4 +108,4 @@ def _end(form: LinearForm, names: Names, upper: bool) -> LinearForm | None:
     return fixed, constant
 
 
-__all__ = ["Names", "ends_of", "falls_short", "plus", "scalar_index"]
+__all__ = ["Names", "ends_of", "falls_short", "scalar_index"]
