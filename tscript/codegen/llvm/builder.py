@@ -25,6 +25,7 @@ class ModuleText:
 
     functions: dict[str, PrimFunc] = field(default_factory=dict[str, PrimFunc])
     recursive: frozenset[str] = frozenset()
+    called: frozenset[str] = frozenset()
     attributes: dict[str, str] = field(default_factory=dict[str, str])
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     helpers: dict[str, str] = field(default_factory=dict[str, str])

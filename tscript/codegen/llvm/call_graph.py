@@ -16,6 +16,11 @@ def recursive_functions(functions: Mapping[str, PrimFunc]) -> frozenset[str]:
     return frozenset(name for name in callees if name in _reachable(name, callees))
 
 
+def called_functions(functions: Mapping[str, PrimFunc]) -> frozenset[str]:
+    """The names of the functions that others, or they themselves, call."""
+    return frozenset(name for func in functions.values() for name in _callees(func))
+
+
 def _callees(func: PrimFunc) -> dict[str, None]:
     found: dict[str, None] = {}
 

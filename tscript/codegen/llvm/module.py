@@ -12,7 +12,7 @@ from tscript.codegen.abi import KernelAbi, kernel_abi
 from tscript.codegen.llvm.availability import require_available, require_known
 from tscript.codegen.llvm.builder import Failure, ModuleText
 from tscript.codegen.llvm.cache import cached
-from tscript.codegen.llvm.call_graph import recursive_functions
+from tscript.codegen.llvm.call_graph import called_functions, recursive_functions
 from tscript.codegen.llvm.fastcall import call_text
 from tscript.codegen.llvm.machine import (
     MachineCode,
@@ -58,7 +58,7 @@ def emit_module(
     With `python_calls`, public kernels get functions that CPython calls directly, where they can have one.
     """
     functions = {v.name_hint: f for v, f in mod.functions.items()}
-    text = ModuleText(functions, recursive_functions(functions))
+    text = ModuleText(functions, recursive_functions(functions), called_functions(functions))
     kernels: list[KernelAbi] = []
     called: list[str] = []
     for var, func in mod.functions.items():

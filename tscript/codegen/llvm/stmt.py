@@ -6,6 +6,7 @@ out: before each return, for whatever is live there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
@@ -19,6 +20,7 @@ from tscript.codegen.llvm.narrow import round_to
 from tscript.codegen.llvm.processors import is_x86
 from tscript.codegen.llvm.types import INDEX, is_narrow, memory_scalar, register_type
 from tscript.ir import stmt as st
+from tscript.ir.buffer import Buffer
 from tscript.ir.dtype import DataType
 from tscript.ir.expr import BufferLoad, Call, GlobalVar, IntImm, PointerType, PrimExpr, StringImm, Var
 from tscript.ir.function import PrimFunc
@@ -78,7 +80,8 @@ class FunctionEmitter(ExpressionEmitter):
                 params.append(f"{register_type(p.var.dtype)} {name}")
             else:
                 self.vars[p.buffer.data] = name
-                params.append(f"ptr{' noalias' if self.abi.no_alias else ''} {name}")
+                alias = " noalias" if self.abi.no_alias else ""
+                params.append(f"ptr{alias}{self._facts_of(p.buffer)} {name}")
             if p.buffer is None and is_narrow(p.var.dtype):
                 # Python's number, and that of another kernel's call, came as a wider one.
                 self.vars[p.var] = round_to(self.b, p.var.dtype, name)
@@ -86,6 +89,20 @@ class FunctionEmitter(ExpressionEmitter):
             self.vars[v] = f"%size{i}"
             params.append(f"{register_type(v.dtype)} %size{i}")
         return params
+
+    def _facts_of(self, buffer: Buffer) -> str:
+        """What calls make sure of for an array: its memory is there as a whole, and aligned as its elements are.
+
+        So a load may come before the condition for it. Calls of other kernels of the module check nothing.
+        """
+        sizes = [e.value for e in buffer.shape if isinstance(e, IntImm)]
+        starts = isinstance(buffer.elem_offset, IntImm) and buffer.elem_offset.value == 0
+        if self.abi.name in self.b.module.called or len(sizes) < len(buffer.shape) or buffer.strides or not starts:
+            return ""
+        size = math.prod(sizes) * buffer.dtype.bytes * buffer.dtype.lanes
+        if not 0 < size < 1 << 48:
+            return ""
+        return f" nonnull align {buffer.dtype.bytes} dereferenceable({size})"
 
     def finished(self, symbol: str, params: list[str], attributes: str = "") -> str:
         """The text of the function whose statements were emitted; it returns 0 at their end."""
