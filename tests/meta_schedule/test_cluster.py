@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 
 import pytest
 
@@ -60,3 +61,14 @@ def test_a_lost_worker_loses_nothing(client, tmp_path):
     os.kill(next(iter(futures.values())), signal.SIGKILL)  # its nanny starts another
     database = tune(client, tmp_path, "llvm -num-cores 1", "small")
     assert [r.error for r in database.get_all_tuning_records()] == [""] * 4
+
+
+def test_a_worker_lost_on_the_way_loses_nothing(client, tmp_path):
+    pids = client.run(os.getpid)
+    small = next(w for w, info in client.scheduler_info()["workers"].items() if "small" in info["resources"])
+    killer = threading.Timer(1.5, lambda: os.kill(pids[small], signal.SIGKILL))
+    killer.start()
+    database = tune(client, tmp_path, "llvm -num-cores 1", "small", trials=16)
+    killer.join()
+    assert client.run(os.getpid) != pids
+    assert [r.error for r in database.get_all_tuning_records()] == [""] * 16

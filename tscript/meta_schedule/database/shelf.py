@@ -76,6 +76,13 @@ class ShelfDatabase(Database):
     def _commit(self, mod: IRModule | None, record: TuningRecord | None) -> Workload:
         """Keep a new workload, or a record of a workload that is known."""
 
+    def _find(self, mod: IRModule) -> int | None:
+        """The number of a program. Functions are tuned with `tir.noalias`, be it set in the program given or not."""
+        number = self._shelf.find(mod)
+        if number is None:
+            number = self._shelf.find(IRModule({v: f.with_attr("tir.noalias", True) for v, f in mod.functions.items()}))
+        return number
+
     def _refresh(self) -> None:
         """Learn what others have kept meanwhile."""
 
@@ -83,14 +90,14 @@ class ShelfDatabase(Database):
         """Whether a program is known."""
         with self._lock:
             self._refresh()
-            return self._shelf.find(normalize_mod(mod)) is not None
+            return self._find(normalize_mod(mod)) is not None
 
     def commit_workload(self, mod: IRModule) -> Workload:
         """The entry of a program, made if need be."""
         mod = normalize_mod(mod)
         with self._lock:
             self._refresh()
-            number = self._shelf.find(mod)
+            number = self._find(mod)
             return self._shelf.workloads[number] if number is not None else self._commit(mod, None)
 
     def commit_tuning_record(self, record: TuningRecord) -> None:
@@ -139,7 +146,7 @@ class ShelfDatabase(Database):
         del workload_name  # programs are found by what they are
         with self._lock:
             self._refresh()
-            number = self._shelf.find(normalize_mod(mod))
+            number = self._find(normalize_mod(mod))
             found = self._shelf.best(number, 1, target)
             others = [] if found else self._shelf.best(number, len(self._shelf.records), None)
         if others:
