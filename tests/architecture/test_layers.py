@@ -28,6 +28,7 @@ RESERVED = {
     "llvmlite": ("tscript.codegen.llvm",),
     "cupy": ("tscript.codegen.cuda", "tscript.runtime"),
     "xgboost": ("tscript.meta_schedule.cost_model",),
+    "torch": ("tscript.meta_schedule.cost_model",),
     "astunparse": ("tscript.parser",),
 }
 ENVIRONMENT_READER = "tscript.support.config"

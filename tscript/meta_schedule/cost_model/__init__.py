@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 from tscript.meta_schedule.cost_model.cost_model import CostModel, PyCostModel
+from tscript.meta_schedule.cost_model.mlp_model import MLPConfig, MLPModel
 from tscript.meta_schedule.cost_model.random_model import RandomModel
 from tscript.meta_schedule.cost_model.xgb_model import XGBConfig, XGBModel
 
@@ -22,7 +23,8 @@ def _xgb(**options: Any) -> CostModel:
 
 
 CostModel.register_kind("xgb", _xgb)
+CostModel.register_kind("mlp", MLPModel)
 CostModel.register_kind("random", RandomModel)
 CostModel.register_kind("none", _none)
 
-__all__ = ["CostModel", "PyCostModel", "RandomModel", "XGBConfig", "XGBModel"]
+__all__ = ["CostModel", "MLPConfig", "MLPModel", "PyCostModel", "RandomModel", "XGBConfig", "XGBModel"]
