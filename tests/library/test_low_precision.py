@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -134,3 +138,24 @@ def test_code_for_another_cpu_says_what_is_missing():
     sch = library.schedule(product(64, 64, 64, *TYPES[1]), "llvm -mcpu=sapphirerapids")
     with pytest.raises(BuildError, match="needs the CPU feature amx"):
         tscript.build(sch.mod, "llvm -mattr=-amx-tile,-amx-int8")
+
+
+_LOADED = """
+import sys
+import numpy as np
+import tscript
+a, b, c = np.ones((64, 64), "int8"), np.full((64, 64), 2, "int8"), np.zeros((64, 64), "int32")
+tscript.load_module(sys.argv[1])["main"](a, b, c)
+assert (c == 128).all()
+"""
+
+
+def test_a_process_that_only_loads_it_gets_the_tiles_too(tmp_path: Path) -> None:
+    target, needs = TARGETS["amx"]
+    if not needs <= HERE:
+        pytest.skip(f"this CPU lacks {', '.join(sorted(needs - HERE))}")
+    sch = library.schedule(product(64, 64, 64, "int8", "int8", "int32"), target)
+    path = tmp_path / "product.tslib"
+    tscript.build(sch.mod, target).export_library(path)
+    done = subprocess.run([sys.executable, "-c", _LOADED, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

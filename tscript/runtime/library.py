@@ -8,6 +8,7 @@ import os
 import re
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from tscript.codegen.abi import KernelAbi
@@ -32,6 +33,10 @@ class _Machine(Protocol):
 
     def require_sound(self, image: bytes) -> None:
         """Raise ValueError for object code that the loader could stumble over."""
+        ...
+
+    def request_tiles(self) -> None:
+        """Ask the system for the tiles of AMX; BuildError where it gives none."""
         ...
 
     def MachineCode(self, image: bytes, kernels: list[str], python_calls: list[str]) -> Any:
@@ -104,6 +109,10 @@ def _module(parts: Mapping[str, bytes], where: str) -> Module:
         imports = [parts[f"i{n:03}"] for n in range(min(int(facts["imports"]), _MOST_IMPORTS + 1))]
         needs = {name: frozenset(map(str, facts["features"][name])) for name in names}
         _require_features(needs, where)
+        if any("amx-tile" in wanted for wanted in needs.values()):
+            # Few functions for such a CPU use its tiles, so that a system without them is no reason to refuse.
+            with suppress(BuildError):
+                machine.request_tiles()
         machine.require_sound(parts["code"])
         code = LoadedCode(machine.MachineCode(parts["code"], names, calls), triple, sources)
         functions = {k.name: _function(k, code, failures, needs[k.name]) for k in kernels}

@@ -25,6 +25,7 @@ from tscript.codegen.llvm.thread_pool import (
     required_symbols,
     serial_text,
 )
+from tscript.codegen.llvm.tile_state import request_tiles
 from tscript.codegen.threads import number_address
 from tscript.support.errors import BuildError
 
@@ -199,4 +200,13 @@ def require_symbol(symbol: str, wanted_by: str) -> None:
         )
 
 
-__all__ = ["MachineCode", "host_cpu", "llvm", "process_triple", "require_sound", "require_symbol", "target_machine"]
+__all__ = [
+    "MachineCode",
+    "host_cpu",
+    "llvm",
+    "process_triple",
+    "request_tiles",
+    "require_sound",
+    "require_symbol",
+    "target_machine",
+]
