@@ -256,6 +256,29 @@ def test_the_address_of_a_view_leads_to_the_start_of_its_region() -> None:
     assert got == [12, 14, 0, 14]
 
 
+def test_the_address_of_an_element_of_a_view_leads_there_through_views_of_views() -> None:
+    got: list[int] = []
+    interp.register_extern("interp_test_peek", lambda p: got.append(int(p.numpy("int32", 1)[0])))
+
+    @T.prim_func
+    def f(A: T.Buffer((4, 8), "int32"), n: T.int32):
+        with T.block("view"):
+            T.reads(A[n : n + 2, 4:8])
+            T.writes()
+            step = T.int32()
+            V = T.match_buffer(A[n : n + 2, 4:8], (2, 4), "int32", strides=[step, 1])
+            T.evaluate(T.call_extern("int32", "interp_test_peek", T.address_of(V[1, 2])))
+            with T.block("inner"):
+                T.reads(V[1, 1:3])
+                T.writes()
+                W = T.match_buffer(V[1, 1:3], (2,), "int32")
+                T.evaluate(T.call_extern("int32", "interp_test_peek", T.address_of(W[1])))
+                T.evaluate(T.call_extern("int32", "interp_test_peek", W.data))
+
+    interp.run(f, np.arange(32, dtype="int32").reshape(4, 8), 1)
+    assert got == [22, 22, 21]
+
+
 def test_a_block_with_a_view_may_stand_in_two_places() -> None:
     a, v, step = decl_buffer((8, 4), "int32", name="A"), Var("v"), Var("step")
     shown = decl_buffer((2, 2), "int32", name="V", strides=[step, 1])

@@ -262,6 +262,13 @@ def _element(g: Gen, view: View, indices: Sequence[Val], write: bool) -> Val:
     return offset_of(g, view, held)
 
 
+def pointer_behind(g: Gen, view: View) -> str:
+    """The name of a pointer into the memory that a view shows; which element it is at does not matter."""
+    while view.source is not None and view.buffer.data not in g.pointers:
+        view = view.source
+    return g.pointers[view.buffer.data]
+
+
 def offset_of(g: Gen, view: View, indices: Sequence[Val]) -> Val:
     """The offset, in scalars, of the element at `indices`."""
     return total(g, [view.base, *(product(g, i, s) for i, s in zip(indices, view.strides, strict=True))])

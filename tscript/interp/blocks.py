@@ -9,6 +9,7 @@ from tscript.interp.access import (
     difference_range,
     integer_of,
     offset_of,
+    pointer_behind,
     product,
     total,
     view_of,
@@ -192,7 +193,7 @@ def _match(g: Gen, match: st.MatchBufferRegion, body: st.Stmt) -> None:
     if _needs_pointer(body, target):
         pointer = g.name(f"p_{target.name}")
         kind = g.constant("_type", target.dtype.element)
-        g.line(f"{pointer} = _address({g.pointers[source.data]}, {first.code}, {kind})")
+        g.line(f"{pointer} = _address({pointer_behind(g, view)}, {first.code}, {kind})")
         g.pointers[target.data], g.pointer_levels[target.data] = pointer, g.level
     dims = tuple(extents[skipped:])
     zeros = tuple(number(0) for _ in dims)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tscript.interp.access import offset_of, view_of
+from tscript.interp.access import offset_of, pointer_behind, view_of
 from tscript.interp.emit import EXPRESSIONS, VECTORS, Gen, Val, handles, nodes_below
 from tscript.interp.exprs import any_value, choose_lazily, elementwise, expr
 from tscript.interp.scalar import CALLS, float_code, integer, number
@@ -186,9 +186,7 @@ def _address_of(g: Gen, e: Call) -> Val:
         raise InterpError("address_of takes an element of a buffer, as in T.address_of(A[0])")
     view = view_of(g, target.buffer)
     at = offset_of(g, view, [expr(g, i) for i in target.indices])
-    return Val(
-        f"_address({g.pointers[target.buffer.data]}, {at.code}, {g.constant('_type', target.buffer.dtype.element)})"
-    )
+    return Val(f"_address({pointer_behind(g, view)}, {at.code}, {g.constant('_type', target.buffer.dtype.element)})")
 
 
 @special("isnullptr")
