@@ -155,6 +155,14 @@ def test_what_is_no_trace_is_one_line(
     assert reason in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize("more", [(), ("--costs",), ("--step", "1")])
+def test_a_target_that_does_not_exist_is_refused(
+    files: Files, more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "unknown target kind 'foo'" in refused(capsys, files.saved, "--target", "foo", *more)
+    assert "[1/3]" in printed(capsys, files.saved, "--target", "llvm")
+
+
 def test_a_missing_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "No such file" in refused(capsys, tmp_path / "none.json")
 

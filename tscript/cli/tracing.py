@@ -21,6 +21,7 @@ from tscript.schedule.steps import REFUSALS, TraceStep, costs_of, report
 from tscript.schedule.trace import Trace
 from tscript.schedule.viewer import page, viewer
 from tscript.support.errors import TScriptError
+from tscript.target import Target
 
 _FUNCTION: Final = "apply_trace"
 
@@ -38,7 +39,15 @@ class Request:
 
 
 def run_trace(request: Request) -> int:
-    """Show the steps; the status is 1 when a step was refused, and those before it are shown. Raises LoadError."""
+    """Show the steps; the status is 1 when a step was refused, and those before it are shown.
+
+    LoadError for files that cannot be read, and for a target that does not exist.
+    """
+    if request.target is not None:
+        try:
+            Target(request.target)
+        except ValueError as error:
+            raise LoadError(f"--target: {error}") from error
     begin, apply = _read(request)
     sch = begin()
     refused = ""
