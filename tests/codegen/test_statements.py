@@ -364,18 +364,19 @@ def test_symbolic_sizes_and_dynamic_allocations() -> None:
 
 def test_an_allocation_of_a_negative_or_absurd_size_raises() -> None:
     @T.prim_func
-    def main(n: T.int64, A: T.Buffer((1,), "float32")):
+    def main(n: T.int64, at: T.Buffer((1,), "int64"), A: T.Buffer((1,), "float32")):
         w = T.alloc_buffer((n, n), "float32")
-        w[0, 0] = T.float32(1)
-        A[0] = w[0, 0]
+        # Which element is used is not known, so that the memory keeps its size.
+        w[at[0], at[0]] = T.float32(1)
+        A[0] = w[at[0], at[0]]
 
     lib = tscript.build(main)
-    a = np.zeros(1, np.float32)
-    lib(4, a)
+    a, at = np.zeros(1, np.float32), np.zeros(1, np.int64)
+    lib(4, at, a)
     assert a[0] == 1
     for n in (-1, 1 << 40, (1 << 62) + 1):
         with pytest.raises(ExecutionError, match="allocation `w` is negative or too large|not enough memory"):
-            lib(n, a)
+            lib(n, at, a)
 
 
 def test_constant_arrays_are_part_of_the_code() -> None:

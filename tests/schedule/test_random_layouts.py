@@ -39,7 +39,7 @@ def test_a_parameter_in_a_random_layout_means_the_same(first: int):
         func, (n, m) = program(rng)
         which = rng.choice([0, 1])
         layout = random_index_map(rng, (n, m) if which == 0 else (m, n), steps=3)
-        places = eval(index_map_text(layout))
+        places = eval(index_map_text(layout, {}))
         pad = rng.choice([0, 3, -1])
 
         def steps(s: Schedule, which: int = which, layout: object = layout, pad: int = pad) -> None:

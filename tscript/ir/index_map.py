@@ -6,7 +6,7 @@ A map is inverted by reading its results as numbers in mixed radix (see `digits`
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -18,6 +18,7 @@ from tscript.ir.dtype import INT64, DataType
 from tscript.ir.expr import ExprLike, IntImm, PrimExpr, Range, Var
 from tscript.ir.functor import DEFINITIONS, NODE_CLASSES, post_order_visit
 from tscript.ir.linear import difference
+from tscript.ir.occurrences import variables
 from tscript.support.wording import kind_of
 
 _BUILD: Final[dict[type[PrimExpr], Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {
@@ -113,6 +114,28 @@ class IndexMap(Node):
         kind = self._type_of(values)
         env = dict(zip(self.initial_indices, values, strict=True))
         return [_typed(_evaluate(e, env), kind) for e in self.final_indices]
+
+    def free_variables(self) -> list[Var]:
+        """The variables of the results, and of the inverse, that are no indices.
+
+        >>> n = Var("n", "int32")
+        >>> IndexMap.from_func(lambda i: [i // n, i % n], index_dtype="int32").free_variables()
+        [n]
+        """
+        found = [v for v in variables(*self.final_indices) if v not in self.initial_indices]
+        return found if self.inverse_index_map is None else [*found, *self.inverse_index_map.free_variables()]
+
+    def with_values(self, values: Mapping[Var, PrimExpr]) -> IndexMap:
+        """The same map with other expressions in the place of free variables.
+
+        >>> n = Var("n", "int32")
+        >>> IndexMap.from_func(lambda i: [i // n, i % n], index_dtype="int32").with_values({n: IntImm("int32", 4)})
+        T.index_map(lambda i: (i // 4, i % 4))
+        """
+        env = dict(values)
+        back = self.inverse_index_map
+        results = tuple(_evaluate(e, env) for e in self.final_indices)
+        return IndexMap(self.initial_indices, results, None if back is None else back.with_values(values))
 
     def map_shape(self, shape: Sequence[ExprLike]) -> list[PrimExpr]:
         """Extents of the results when each index runs from 0 to its extent in `shape`.

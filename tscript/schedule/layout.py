@@ -20,6 +20,7 @@ from tscript.ir.functor import Rewriter, pre_order_visit, substitute
 from tscript.ir.index_map import IndexMap
 from tscript.ir.occurrences import variables
 from tscript.ir.stmt import Block, BufferRegion, BufferStore, For
+from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.rewrite import TrackingRewriter
 from tscript.schedule.symbols import axis_ranges
@@ -41,11 +42,24 @@ def index_dtype(exprs: Sequence[PrimExpr]) -> DataType:
     return widest
 
 
-def as_index_map(given: MapLike, ndim: int, dtype: DataType, block: Block) -> tuple[IndexMap, list[int]]:
-    """The map from `ndim` indices of type `dtype` that an argument means, and where axis separators stood in it.
+@dataclass(frozen=True)
+class GivenMap:
+    """An index map as an argument: what it means, how it is recorded, and where axis separators stood in it.
+
+    A map may use sampled numbers of the schedule. It is recorded with their handles, so that a replay with other
+    numbers follows them, and means what their present values make of it.
+    """
+
+    mapping: IndexMap
+    recorded: IndexMap
+    separators: list[int]
+
+
+def as_index_map(s: ScheduleCore, given: MapLike, ndim: int, dtype: DataType, block: Block) -> GivenMap:
+    """The map from `ndim` indices of type `dtype` that an argument means.
 
     TypeError for what is neither a function nor a map; refused where it takes another number of indices, where a
-    result is no integer, or depends on anything but the indices.
+    result is no integer, or depends on anything but the indices and sampled numbers.
     """
     separators: list[int] = []
     if isinstance(given, IndexMap):
@@ -59,11 +73,21 @@ def as_index_map(given: MapLike, ndim: int, dtype: DataType, block: Block) -> tu
         raise TypeError(f"an index map is a function of indices or an IndexMap, not {kind_of(given)}")
     if len(found.initial_indices) != ndim:
         refuse(f"the index map takes {len(found.initial_indices)} indices, but there are {ndim} here", block)
-    for e in found.final_indices:
+    known = with_numbers(s, found)
+    for e in known.final_indices:
         if not e.dtype.is_integer or e.dtype.lanes != 1:
             refuse(f"the index map gives `{e}`, which is no integer", block)
-        require_closed(found, e, block)
-    return with_dtype(found, dtype), separators
+        require_closed(known, e, block)
+    recorded = with_dtype(found, dtype)
+    return GivenMap(recorded if known is found else with_dtype(known, dtype), recorded, separators)
+
+
+def with_numbers(s: ScheduleCore, index_map: IndexMap) -> IndexMap:
+    """A map with the present values of sampled numbers in the place of their handles."""
+    numbers = [v for v in index_map.free_variables() if isinstance(s.symbols.get(v), int)]
+    if not numbers:
+        return index_map
+    return index_map.with_values({v: IntImm(v.dtype, s.integer(v)) for v in numbers})
 
 
 def require_closed(index_map: IndexMap, result: PrimExpr, block: Block) -> None:
@@ -89,8 +113,37 @@ def with_dtype(index_map: IndexMap, dtype: DataType) -> IndexMap:
         v if v.dtype is dtype and v.name == n else Var(n, dtype)
         for v, n in zip(index_map.initial_indices, names, strict=True)
     )
-    results = index_map.map_indices(fresh) if fresh else [make.cast(e, dtype) for e in index_map.final_indices]
+    numbers = index_map.free_variables()
+    if numbers:
+        results = _mapped_with(index_map, fresh, numbers)
+    else:
+        results = index_map.map_indices(fresh) if fresh else [make.cast(e, dtype) for e in index_map.final_indices]
     return IndexMap(fresh, tuple(results), None if back is None else with_dtype(back, dtype))
+
+
+def _mapped_with(index_map: IndexMap, indices: Sequence[Var], numbers: Sequence[Var]) -> list[PrimExpr]:
+    """The results for indices of another type than those that the type of sampled numbers was changed to before."""
+    uncast = _Uncast(numbers)
+    results = tuple(uncast.rewrite(e) for e in index_map.final_indices)
+    own = IndexMap((*index_map.initial_indices, *uncast.as_wide), results)
+    return own.map_indices([*indices, *uncast.as_wide.values()])
+
+
+class _Uncast(Rewriter):
+    """Puts a variable in the place of a sampled number that was cast; `as_wide` tells which number it stands for."""
+
+    def __init__(self, numbers: Sequence[Var]) -> None:
+        super().__init__()
+        self.numbers = numbers
+        self.as_wide: dict[Var, Var] = {}
+
+    def rewrite_Cast(self, node: ex.Cast) -> PrimExpr:
+        """The variable, in the type that the number was cast to."""
+        if not isinstance(node.value, Var) or node.value not in self.numbers:
+            return self.rewrite_children(node)
+        wide = Var(node.value.name, node.dtype)
+        self.as_wide[wide] = node.value
+        return wide
 
 
 # -- inversion ------------------------------------------------------------------------------------

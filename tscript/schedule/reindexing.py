@@ -22,14 +22,15 @@ from tscript.schedule.staging import Location
 from tscript.schedule.symbols import axis_ranges, conjuncts, outer_bounds, proves
 
 
-def new_place(found: PointAccess, given: MapLike) -> tuple[IndexMap, Buffer, list[PrimExpr]]:
+def new_place(s: ScheduleCore, found: PointAccess, given_map: MapLike) -> tuple[IndexMap, Buffer, list[PrimExpr]]:
     """The map from all axes of a block, the new buffer, and where the block uses it. Refused where the map uses other
     axes than the subscripts do, or takes different elements to the same place.
     """
     block = found.access.target.block
     extents = [a.dom.extent for a in block.iter_vars if a.dom is not None]
-    mapping, separators = as_index_map(given, len(block.iter_vars), index_dtype(extents), block)
-    if separators:
+    given = as_index_map(s, given_map, len(block.iter_vars), index_dtype(extents), block)
+    mapping = given.mapping
+    if given.separators:
         refuse("the copy for {0} is made without axis separators", block, hint="call set_axis_separator afterwards")
     at = [simplify(e, range_bounds(axis_ranges(block))) for e in mapping.map_indices([a.var for a in block.iter_vars])]
     used = {v: None for e in mapping.final_indices for v in variables(e)}
@@ -47,7 +48,7 @@ def new_place(found: PointAccess, given: MapLike) -> tuple[IndexMap, Buffer, lis
         shape = invert(own, found.extents).shape
     except ValueError as e:
         refuse(f"the axes of {{0}} cannot be mapped so: {str(e).replace('{', '{{').replace('}', '}}')}", block)
-    return mapping, cache_of(found.access.buffer, found.access.scope, shape), at
+    return given.recorded, cache_of(found.access.buffer, found.access.scope, shape), at
 
 
 def _names(found: Sequence[Var]) -> str:

@@ -11,6 +11,7 @@ from tscript.ir.base import Scriptable
 from tscript.ir.expr import PrimExpr, Var
 from tscript.ir.function import IRModule
 from tscript.ir.functor import post_order_visit, substitute
+from tscript.ir.index_map import IndexMap
 from tscript.printer.highlight import markup, show_text
 from tscript.schedule.instruction import Instruction
 from tscript.schedule.rv import BlockRV, LoopRV, new_expr_rv
@@ -194,6 +195,8 @@ class Trace(Scriptable):
             for value in inst.input_handles():
                 if isinstance(value, (BlockRV, LoopRV)):
                     used[value] = None
+                elif isinstance(value, IndexMap):
+                    used.update(dict.fromkeys(value.free_variables()))
                 elif isinstance(value, PrimExpr):
                     post_order_visit(value, lambda n: used.__setitem__(n, None) if isinstance(n, Var) else None)
         kept.reverse()
@@ -310,6 +313,9 @@ def _mapped(value: Any, mapped: Mapping[Any, Any]) -> Any:
         return [_mapped(v, mapped) for v in value]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, Mapping):
         return {k: _mapped(v, mapped) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, IndexMap):
+        free = value.free_variables()
+        return value.with_values({v: mapped[v] for v in free if v in mapped}) if free else value
     if isinstance(value, PrimExpr):
         return substitute(value, {k: v for k, v in mapped.items() if isinstance(k, Var) and isinstance(v, PrimExpr)})
     return value

@@ -61,7 +61,7 @@ def _arg_text(arg: Arg, value: Any, names: Names) -> str:
         return _flag_text(value)
     if arg.is_access:
         return f"({_quoted(value[0])}, {value[1]})"
-    return ranges_text(value) if arg.is_ranges else value_text(value, names)
+    return ranges_text(value, names) if arg.is_ranges else value_text(value, names)
 
 
 def _outputs_text(inst: Instruction, names: Names) -> str:
@@ -82,7 +82,7 @@ def value_text(value: Any, names: Names) -> str:
     if value is None:
         return "None"
     if isinstance(value, IndexMap):
-        return index_map_text(value)
+        return index_map_text(value, names)
     if isinstance(value, (BlockRV, LoopRV, Var)) and value in names:
         return names[value]
     if isinstance(value, bool):
@@ -104,25 +104,29 @@ def value_text(value: Any, names: Names) -> str:
     return str(value)
 
 
-def index_map_text(index_map: IndexMap) -> str:
+def index_map_text(index_map: IndexMap, names: Names) -> str:
     """A map as the function that it was made from; where an inverse was given, as the call that takes both."""
-    text = f"{_parameters(index_map)}({''.join(f'{e}, ' for e in _results(index_map)).rstrip()})"
+    text = f"{_parameters(index_map, names)}({''.join(f'{e}, ' for e in _results(index_map, names)).rstrip()})"
     if index_map.inverse_index_map is None:
         return text
-    back = index_map_text(index_map.inverse_index_map)
+    back = index_map_text(index_map.inverse_index_map, names)
     return f"tvm.tir.IndexMap.from_func({text}, inverse_index_map={back})"
 
 
-def ranges_text(ranges: IndexMap) -> str:
+def ranges_text(ranges: IndexMap, names: Names) -> str:
     """A map to the two ends of each dimension, as a function that gives pairs."""
-    ends = _results(ranges)
+    ends = _results(ranges, names)
     pairs = ", ".join(f"({ends[k]}, {ends[k + 1]})" for k in range(0, len(ends), 2))
-    return f"{_parameters(ranges)}[{pairs}]"
+    return f"{_parameters(ranges, names)}[{pairs}]"
 
 
-def unique_names(index_map: IndexMap) -> list[str]:
-    """A name for each index: its own, made an identifier that is no other's nor means anything else in a trace."""
+def unique_names(index_map: IndexMap, handles: Names | None = None) -> list[str]:
+    """A name for each index: its own, made an identifier that is no other's nor means anything else in a trace.
+
+    `handles` are the names of the sampled numbers that the map may use.
+    """
     taken: dict[str, None] = dict.fromkeys(("T", "sch", "tir", "tvm"))
+    taken.update({handles[v]: None for v in index_map.free_variables() if handles and v in handles})
     names: list[str] = []
     for v in index_map.initial_indices:
         base = re.sub(r"^(?=\d)|\W", "_", v.name) or "i"
@@ -135,15 +139,16 @@ def unique_names(index_map: IndexMap) -> list[str]:
     return names
 
 
-def _parameters(index_map: IndexMap) -> str:
-    names = ", ".join(unique_names(index_map))
-    return f"lambda {names}: " if names else "lambda: "
+def _parameters(index_map: IndexMap, names: Names) -> str:
+    found = ", ".join(unique_names(index_map, names))
+    return f"lambda {found}: " if found else "lambda: "
 
 
-def _results(index_map: IndexMap) -> list[str]:
-    """The results as text, each index called by its unique name."""
-    pairs = zip(index_map.initial_indices, unique_names(index_map), strict=True)
+def _results(index_map: IndexMap, names: Names) -> list[str]:
+    """The results as text, each index called by its unique name, and sampled numbers as everywhere in the trace."""
+    pairs = zip(index_map.initial_indices, unique_names(index_map, names), strict=True)
     named: dict[Var, PrimExpr] = {v: v if v.name == n else Var(n, v.dtype) for v, n in pairs}
+    named.update({v: Var(names[v], v.dtype) for v in index_map.free_variables() if v in names})
     return [str(substitute(e, named)) for e in index_map.final_indices]
 
 
@@ -187,7 +192,9 @@ def input_value_json(value: Any, names: Names) -> Any:
     if isinstance(value, (BlockRV, LoopRV, Var)):
         return names[value]
     if isinstance(value, IndexMap):
-        return save_json(value, spans=False)
+        free = value.free_variables()
+        named = value.with_values({v: Var(names[v], v.dtype) for v in free if v in names}) if free else value
+        return save_json(named, spans=False)
     if isinstance(value, PrimExpr) and not isinstance(value, (IntImm, FloatImm, StringImm)):
         return value_text(value, names)
     return _attr_json(value, None)
@@ -219,7 +226,7 @@ def input_from_json(value: Any, handles: Mapping[str, Any]) -> Any:
         if value == "None":
             return None
         if value.startswith("{"):
-            return load_json(value)
+            return _saved_input(value, handles)
         if value in handles:
             return handles[value]
         return _expression(value, handles)
@@ -228,6 +235,16 @@ def input_from_json(value: Any, handles: Mapping[str, Any]) -> Any:
     if isinstance(value, dict):
         return FrozenDict(value)  # pyright: ignore[reportUnknownArgumentType]
     return value
+
+
+def _saved_input(text: str, handles: Mapping[str, Any]) -> Any:
+    """A saved program; what an index map uses besides its indices is a sampled number, known by its name."""
+    found = load_json(text)
+    free = found.free_variables() if isinstance(found, IndexMap) else []
+    for v in free:
+        if not isinstance(handles.get(v.name), Var):
+            raise ValueError(f"an index map of the trace refers to {v.name!r}, which nothing before it gives")
+    return found.with_values({v: handles[v.name] for v in free}) if free else found
 
 
 def attrs_from_json(kind: InstructionKind, attrs: Sequence[Any]) -> list[Any]:

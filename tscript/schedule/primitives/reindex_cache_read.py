@@ -56,7 +56,7 @@ def reindex_cache_read(
     require_region_cover(s.state, access.target)
     found = point_access(s, access, "read")
     location = _location(s, found)
-    mapping, cache, at = new_place(found, index_map)
+    mapping, cache, at = new_place(s, found, index_map)
     copy = copy_in_loops(s, found, location, back=False)
     made = put_copy(s, found, cache, at, cache.name, copy, location, back=False)
     s.record_as(read_buffer_index=access.index, index_map=mapping)

@@ -56,7 +56,7 @@ def reindex_cache_write(
     found = point_access(s, access, "write")
     require_copy_back(s, found)
     location = _location(s, found)
-    mapping, cache, at = new_place(found, index_map)
+    mapping, cache, at = new_place(s, found, index_map)
     copy = copy_in_loops(s, found, location, back=True)
     made = put_copy(s, found, cache, at, cache.name, copy, location, back=True)
     s.record_as(write_buffer_index=access.index, index_map=mapping)

@@ -60,16 +60,22 @@ def transform_block_layout(s: ScheduleCore, block: BlockRV | str, index_map: Map
     loops = _require_nest(s, target)
     _require_any_order(s, target, loops)
     extents = [r.loop.extent for r in loops]
-    mapping, separators = as_index_map(index_map, len(loops), index_dtype(extents), target.block)
-    if separators:
+    given = as_index_map(s, index_map, len(loops), index_dtype(extents), target.block)
+    if given.separators:
         refuse(
             "the axes of {0} are no dimensions of a buffer, so no axis separator can stand between them", target.block
         )
-    inverse = _require_bijective(mapping, extents, target.block)
-    kinds = _kinds(mapping, inverse, target.block, extents)
+    if given.recorded.free_variables():
+        refuse(
+            "the index map for {0} uses a sampled number, but the trace keeps this map as a constant",
+            target.block,
+            hint="use the value, `sch.get(..)`, or split and fuse by the number",
+        )
+    inverse = _require_bijective(given.mapping, extents, target.block)
+    kinds = _kinds(given.mapping, inverse, target.block, extents)
     nest, reuse = _new_nest(s, target, loops, inverse, kinds)
     s.state.replace(s.state.loops_of(target)[0], nest, reuse, "counted anew")
-    s.record_as(index_map=mapping)
+    s.record_as(index_map=given.mapping)
 
 
 def _require_nest(s: ScheduleCore, target: StmtSRef) -> list[StmtSRef]:

@@ -96,7 +96,8 @@ def transform_layout(
     old = accessed(target.block, index, kind).buffer
     home = home_of(s.state, target, old)
     dtype = index_dtype(old.shape)
-    mapping, separators = as_index_map(index_map, old.ndim, dtype, target.block)
+    given = as_index_map(s, index_map, old.ndim, dtype, target.block)
+    mapping = given.mapping
     require_plain_accesses(home.site.block, old, "its elements would lie elsewhere")
     require_row_major(old, target.block)
     _require_no_alignment(home.site.block, old)
@@ -107,9 +108,9 @@ def transform_layout(
     if home.is_parameter:
         require_own_interface(s.state, home, new)
     _relayout(s, home, old, new, mapping, padding)
-    s.record_as(buffer=(kind, index), index_map=mapping, pad_value=pads)
-    if separators:
-        s.then("set_axis_separator", block=block, buffer=(kind, index), axis_separators=separators)
+    s.record_as(buffer=(kind, index), index_map=given.recorded, pad_value=pads)
+    if given.separators:
+        s.then("set_axis_separator", block=block, buffer=(kind, index), axis_separators=given.separators)
 
 
 def _relayout(
