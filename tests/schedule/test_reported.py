@@ -367,15 +367,16 @@ def test_a_batch_runs_in_parallel_before_or_after_its_sums_are_taken_apart(first
 )
 def test_sizes_of_memory_do_not_wrap(shape: tuple[int, ...], size: int) -> None:
     kind = "uint8" if size != 1 << 63 else "float32"
-    zeros = (0,) * len(shape)
 
     @T.prim_func
-    def huge(B: T.Buffer((4,), "uint8")):
+    def huge(At: T.Buffer((1,), "int64"), B: T.Buffer((4,), "uint8")):
         X = T.alloc_buffer([T.int64(e) for e in shape], kind)
         with T.block("X"):
-            T.reads()
-            T.writes(X[zeros], B[0])
-            X[zeros] = T.cast(1, kind)
+            # Which element is used is not known, so that the memory keeps its size.
+            at = T.meta_var((At[0],) * len(shape))
+            T.reads(At[0])
+            T.writes(X[tuple(slice(0, n) for n in shape)], B[0])
+            X[at] = T.cast(1, kind)
             B[0] = T.uint8(1)
 
     with pytest.raises(LoweringError, match=f"takes {size} bytes"):
