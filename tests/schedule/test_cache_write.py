@@ -293,3 +293,27 @@ def test_a_block_that_builds_on_earlier_contents_or_shares_its_buffer_is_refused
         s.cache_write("sum_update", 0, "global")
 
     rejects(row_sum, steps, "several blocks", ["sum_init", "sum_update"])
+
+
+@T.prim_func
+def carried(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    last = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        with T.block("take"):
+            vi = T.axis.opaque(8, i)
+            last[vi] = T.if_then_else(vi > 0, B[vi - 1], 0)
+        with T.block("add"):
+            vi = T.axis.opaque(8, i)
+            B[vi] = A[vi] + last[vi]
+
+
+def test_a_copy_back_after_the_loop_is_refused_where_a_block_in_it_reads_earlier_results():
+    for steps in (
+        lambda sch: sch.cache_write("add", 0, "shared"),
+        lambda sch: sch.reindex_cache_write("add", 0, "shared", lambda i: i),
+        lambda sch: sch.write_at(sch.get_loops("add")[0], "add", 0, "shared"),
+    ):
+        rejects(carried, steps, match="")
+    rejects(carried, lambda sch: sch.cache_write("add", 0, "shared"), match="would miss what earlier iterations")
+    other = Schedule(carried)
+    assert other.cache_write("take", 0, "shared") is not None

@@ -313,6 +313,35 @@ def readers_of(state: ScheduleState, root: StmtSRef, buffer: Buffer) -> Iterator
     return (c for c in state.scope(root).children if any(r.buffer is buffer for r in c.block.reads))
 
 
+def require_copied_in_time(
+    state: ScheduleState,
+    root: StmtSRef,
+    writer: StmtSRef,
+    buffer: Buffer,
+    redirected: Sequence[StmtSRef],
+    place: StmtSRef | None,
+) -> None:
+    """Refuse a copy back, in the loop `place`, that comes too late for a block which reads what the iteration before
+    wrote: a reader in a loop around the writer, when the copy stands outside of that loop.
+    """
+    around: list[StmtSRef] = []
+    while place is not None:
+        around.append(place)
+        place = place.parent
+    loops = state.loops_of(writer)
+    for reader in readers_of(state, root, buffer):
+        common = [r for r in state.loops_of(reader) if r in loops]
+        if reader is writer or reader in redirected or not common or common[-1] in around:
+            continue
+        refuse(
+            f"{{0}} reads `{buffer.name}` in the same loop as {{1}} writes it, and would miss what earlier iterations "
+            "of {2} wrote: the copy back would stand after that loop",
+            reader.block,
+            writer.block,
+            common[-1].loop,
+        )
+
+
 __all__ = [
     "affine_binding",
     "is_complete_block",
@@ -323,6 +352,7 @@ __all__ = [
     "readers_of",
     "region_cover",
     "require_compact_dataflow",
+    "require_copied_in_time",
     "require_complete",
     "require_complete_or_reduction",
     "require_not_output",

@@ -252,7 +252,8 @@ def _require(config: MLPConfig) -> None:
 def load_torch() -> Any:
     """The package, loaded when it is first needed. Raises ImportError with what to do."""
     try:
-        import torch  # noqa: PLC0415 - heavy, and not everyone has it
+        # Heavy, and not everyone has it.
+        import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
     except ImportError as e:
         raise ImportError(
             "the cost model 'mlp' needs PyTorch (pip install torch); without it, tune with cost_model='xgb' or 'random'"

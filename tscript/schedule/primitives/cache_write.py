@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tscript.ir.buffer import Buffer
-from tscript.schedule.checks import readers_of, require_region_cover
+from tscript.schedule.checks import readers_of, require_copied_in_time, require_region_cover
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.errors import refuse
 from tscript.schedule.instruction import Arg, InstructionKind, Outputs, Role, attr, block
@@ -85,6 +85,7 @@ def cache_write(
         refuse(f"{{0}} builds on what `{buffer.name}` held before, which the new buffer does not hold", target.block)
     _require_whole_sums(s, root, target, buffer)
     location, region = _plan(s, root, target, buffer, access.given)
+    require_copied_in_time(s.state, root, target, buffer, access.given, location.loop)
     is_local = any(b is buffer for b in root.block.alloc_buffers)
     if not region.is_exact and not is_local:
         refuse(
