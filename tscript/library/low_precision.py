@@ -21,6 +21,8 @@ from tscript.tensor_intrin import amx, interleave, x86
 
 _BLOCK = 32
 """Rows and columns of the four tiles that are summed up at once."""
+_NEAR = 640 << 10
+"""Bytes of panels that stay in the second cache while all rows of the left operand pass by."""
 
 
 @dataclass(frozen=True)
@@ -176,10 +178,11 @@ def _tiles(sch: Schedule, block: BlockRV, c: Contraction, shape: _Shape, threads
     batch = [loops[b] for b in c.batch]
     k0, k1 = sch.split(loops[c.reduced[0]], [None, i.depth])
     if i.rows > 1:
+        panels = _panels(c, i, threads)
         i0, i1 = sch.split(loops[c.rows[0]], [None, i.rows])
-        j0, j1 = sch.split(loops[c.column], [None, i.columns])
-        sch.reorder(*batch, j0, i0, k0, i1, j1, k1)
-        inner, last = i1, i0
+        j0, last, j1 = sch.split(loops[c.column], [None, panels, i.columns])
+        sch.reorder(*batch, j0, i0, last, k0, i1, j1, k1)
+        inner = i1
     else:
         i0, i1 = sch.split(loops[c.rows[0]], [None, shape.down])
         j0, j1, j2 = sch.split(loops[c.column], [None, shape.across, i.columns])
@@ -192,7 +195,18 @@ def _tiles(sch: Schedule, block: BlockRV, c: Contraction, shape: _Shape, threads
         sch.parallel(fused)
     sch.compute_at(panel, fused)
     _interleave(sch, panel, c, i)
-    return (fused if last is j0 else i0), k0, inner
+    return last, k0, inner
+
+
+def _panels(c: Contraction, i: Instruction, threads: int) -> int:
+    """How many panels of the right operand are used side by side, so that the left one is read that less often.
+
+    So many as the second cache holds, and as leave each thread two parts of the work.
+    """
+    count = -(-(c.extents[c.column] or 1) // i.columns)  # columns are filled up to whole panels
+    most = min(_NEAR // (i.columns * (c.extents[c.reduced[0]] or 1) * c.right_dtype.bytes), count)
+    shared = c.size(c.batch) * count // (2 * threads) if threads > 1 else count
+    return max((n for n in range(1, min(most, shared) + 1) if count % n == 0), default=1)
 
 
 def _pack(sch: Schedule, block: BlockRV, c: Contraction, shape: _Shape) -> BlockRV:
