@@ -15,11 +15,13 @@ from tscript.schedule.shared_elements import shared_element
 from tscript.script import from_source
 
 
-def sums(at: str, extent: str = "8", init: str = "with T.init():\n                C[{at}] = T.float32(0)") -> PrimFunc:
+def sums(
+    at: str, extent: str = "8", init: str = "with T.init():\n                C[{at}] = T.float32(0)", rows: int = 16
+) -> PrimFunc:
     """Sums of rows into the element that `at` says."""
     return from_source(f"""
 @T.prim_func
-def main(a: T.handle, C: T.Buffer((16,), "float32")):
+def main(a: T.handle, C: T.Buffer(({rows},), "float32")):
     {"n = T.int32()" if extent == "n" else ""}
     A = T.match_buffer(a, ({extent}, 4), "float32")
     for i, k in T.grid({extent}, 4):
@@ -51,6 +53,31 @@ def test_what_would_change_the_order_is_refused(name: str, at: str) -> None:
     except ScheduleError:
         return
     assert compare(with_sizes, sch, sizes={"n": 8})
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize(("at", "pair"), [("v % 100", "100"), ("T.min(v, 150)", "151"), ("v * v % 120", "")])
+def test_instances_that_share_an_element_far_apart_are_found(name: str, at: str, pair: str) -> None:
+    func = sums(at, "200", rows=200)
+    rejects(func, STEPS[name], "C")
+    sch = Schedule(func)
+    block = sch.get(sch.get_block("C"))
+    assert isinstance(block, Block) and pair in shared_element(block)
+
+
+@pytest.mark.parametrize("name", ["reorder", "parallel", "decompose_reduction"])
+def test_instances_that_are_not_seen_to_have_elements_of_their_own_are_refused(name: str) -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((8, 4), "float32"), I: T.Buffer((8,), "int32"), C: T.Buffer((16,), "float32")):
+    for i, k in T.grid(8, 4):
+        with T.block("C"):
+            v, r = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[I[v]] = T.float32(0)
+            C[I[v]] = C[I[v]] + A[v, r]
+""")
+    rejects(func, STEPS[name], "C")
 
 
 @pytest.mark.parametrize("at", ["v", "v + 3", "7 - v", "v * 2", "(v + 3) % 8", "v % 4 * 2 + v // 4"])

@@ -238,7 +238,7 @@ def _agrees(back: IndexMap, tried: list[npt.NDArray[np.int64]]) -> bool:
     if len(back.initial_indices) != len(tried):
         return False
     env = dict(zip(back.initial_indices, tried, strict=True))
-    found = [_evaluate(e, env) for e in back.final_indices]
+    found = [values_at(e, env) for e in back.final_indices]
     wanted = np.indices(tried[0].shape)
     return len(found) == len(wanted) and all(
         f is not None and np.array_equal(np.broadcast_to(f, w.shape), w) for f, w in zip(found, wanted, strict=True)
@@ -252,7 +252,7 @@ def _try_out(index_map: IndexMap, shape: Sequence[PrimExpr]) -> list[npt.NDArray
         return None
     grid = np.indices(sizes, dtype=np.int64)
     env = dict(zip(index_map.initial_indices, grid, strict=True))
-    found = [_evaluate(e, env) for e in index_map.final_indices]
+    found = [values_at(e, env) for e in index_map.final_indices]
     if any(f is None for f in found):
         return None
     full = [np.broadcast_to(f, tuple(sizes)) for f in found if f is not None]
@@ -271,14 +271,14 @@ _CALLS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }  # fmt: skip
 
 
-def _evaluate(e: PrimExpr, env: Mapping[Var, npt.NDArray[np.int64]]) -> npt.NDArray[np.int64] | None:
+def values_at(e: PrimExpr, env: Mapping[Var, npt.NDArray[np.int64]]) -> npt.NDArray[np.int64] | None:
     """An expression for many values of its variables at once; None where an operation is none of the usual ones."""
     if isinstance(e, IntImm):
         return np.asarray(e.value, dtype=np.int64)
     if isinstance(e, Var):
         return env.get(e)
     if isinstance(e, ex.Cast) and e.dtype.is_int and e.value.dtype.is_int:
-        return _evaluate(e.value, env)
+        return values_at(e.value, env)
     apply: Callable[[Any, Any], Any] | None = None
     parts: tuple[PrimExpr, ...] = ()
     if isinstance(e, ex.BinaryExpr):
@@ -287,7 +287,7 @@ def _evaluate(e: PrimExpr, env: Mapping[Var, npt.NDArray[np.int64]]) -> npt.NDAr
         apply, parts = _CALLS.get(e.op.name), (e.args[0], e.args[1])
     if apply is None:
         return None
-    a, b = (_evaluate(p, env) for p in parts)
+    a, b = (values_at(p, env) for p in parts)
     if a is None or b is None or (apply in (np.floor_divide, np.mod) and not np.all(b)):
         return None
     return apply(a, b)
@@ -308,7 +308,7 @@ def find_exception(condition: ex.CmpExpr, domain: Mapping[Var, Range]) -> str | 
     shape = [max(n, 0) for _, n in sizes]
     grid = np.indices(shape, dtype=np.int64)
     env = {v: g + low for v, g, (low, _) in zip(domain, grid, sizes, strict=True)}
-    a, b = _evaluate(condition.a, env), _evaluate(condition.b, env)
+    a, b = values_at(condition.a, env), values_at(condition.b, env)
     if a is None or b is None:
         return ""
     wrong = np.argwhere(np.broadcast_to(a > b, shape))

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Final
 from weakref import WeakKeyDictionary
 
+import numpy as np
+import numpy.typing as npt
+
+from tscript.analysis.affine import are_independent, find_digits, tell_all
 from tscript.arith import simplify
 from tscript.ir.construct import is_const_int
-from tscript.ir.expr import IntImm, IterVar, PrimExpr, Var
+from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
-from tscript.ir.occurrences import reads_memory
+from tscript.ir.linear import from_linear, linear_form
+from tscript.ir.occurrences import mentions, reads_memory
 from tscript.ir.stmt import Block, BufferRegion
 from tscript.schedule.errors import literal
+from tscript.schedule.layout import values_at
 
-_TRIED: Final = 64
+_MOST_POINTS: Final = 1 << 18
+_FIRST: Final = 64
+"""How many values are tried of an axis of unknown extent."""
 
 
 def shared_element(block: Block) -> str:
     """Two instances of the spatial axes of a reduction that write their init to the same element, in words.
 
-    The later one loses what the earlier one has summed up. The text is empty where none are found: as a rule each
-    spatial axis is a subscript by itself, and nothing is tried.
+    The later one loses what the earlier one has summed up. The text is empty where there are certainly none: as a rule
+    each spatial axis is a subscript by itself, else subscripts are taken apart, else all instances tried.
 
     >>> from tscript.script import tir as T
     >>> @T.prim_func
@@ -46,34 +55,62 @@ _KNOWN: WeakKeyDictionary[Block, str] = WeakKeyDictionary()
 
 def _shared_in(block: Block, written: BufferRegion) -> str:
     starts = [r.min for r in written.region]
-    named = {e: None for e in starts if isinstance(e, Var)}
-    free = [a for a in block.iter_vars if a.iter_type == IterVar.DataPar and a.var not in named and not _is_unit(a)]
-    if not free or any(reads_memory(e) for e in starts):
+    domain = {a.var: a.dom for a in block.iter_vars if a.iter_type == IterVar.DataPar and a.dom is not None}
+    units: dict[Var, PrimExpr] = {v: r.min for v, r in domain.items() if is_const_int(r.extent, 1)}
+    domain = {v: r for v, r in domain.items() if v not in units}
+    if all(any(e is v for e in starts) for v in domain):
         return ""
-    count = max(2, int(_TRIED ** (1 / len(free))))
-    seen: dict[tuple[PrimExpr, ...], str] = {}
-    for values in product(*(_values(a, count) for a in free)):
-        at: dict[Var, PrimExpr] = {a.var: IntImm(a.var.dtype, v) for a, v in zip(free, values, strict=True)}
-        place = tuple(simplify(substitute(e, at)) for e in starts)
-        here = ", ".join(f"{a.var.name}={v}" for a, v in zip(free, values, strict=True))
-        other = seen.setdefault(place, here)
-        if other is not here:
-            element = literal(f"{written.buffer.name}[{', '.join(map(str, place))}]")
-            return f"its instances ({other}) and ({here}) both begin {element} anew"
-    return ""
+    unknown = f"its instances are not seen to have elements of `{literal(written.buffer.name)}` of their own"
+    if any(reads_memory(e) for e in starts):
+        return unknown
+    places = [_moving_part(simplify(substitute(e, units)), domain) for e in starts]
+    strings = [s for s in (find_digits(e, domain) for e in places) if s is not None]
+    if are_independent(strings) and tell_all(strings, domain):
+        return ""
+    grid, is_whole = _tried(domain)
+    values = [values_at(e, grid) for e in places]
+    if not grid or any(v is None for v in values):
+        return unknown
+    pair = _two_alike([v for v in values if v is not None], grid)
+    if pair is None:
+        return "" if is_whole else unknown
+    (first, second) = ({v: IntImm(v.dtype, int(x.ravel()[k])) for v, x in grid.items()} for k in pair)
+    place = ", ".join(str(simplify(substitute(e, {**units, **first}))) for e in starts)
+    one, other = (", ".join(f"{v.name}={n}" for v, n in at.items()) for at in (first, second))
+    return f"its instances ({one}) and ({other}) both begin {literal(f'{written.buffer.name}[{place}]')} anew"
 
 
-def _is_unit(axis: IterVar) -> bool:
-    return axis.dom is None or is_const_int(axis.dom.extent, 1)
+def _moving_part(e: PrimExpr, domain: Mapping[Var, object]) -> PrimExpr:
+    """An expression without what is added that is the same everywhere in a domain."""
+    terms, _ = linear_form(e)
+    return from_linear(({t: c for t, c in terms.items() if mentions(t, domain)}, 0), e.dtype)
 
 
-def _values(axis: IterVar, count: int) -> list[int]:
-    """Values that an axis takes; of one whose extent is not known, those that it takes for some size."""
-    assert axis.dom is not None
-    low, extent = axis.dom.min, axis.dom.extent
-    if not isinstance(low, IntImm):
-        return []
-    return [low.value + k for k in range(min(count, extent.value) if isinstance(extent, IntImm) else count)]
+Values = npt.NDArray[np.int64]
+
+
+def _tried(domain: Mapping[Var, Range]) -> tuple[dict[Var, Values], bool]:
+    """Points of a domain, by variable, and whether they are all: else the first ones; none where starts are unknown."""
+    lows = [r.min.value for r in domain.values() if isinstance(r.min, IntImm)]
+    if len(lows) < len(domain):
+        return {}, False
+    known = [r.extent.value if isinstance(r.extent, IntImm) else None for r in domain.values()]
+    is_whole = all(n is not None for n in known) and prod(n for n in known if n is not None) <= _MOST_POINTS
+    few = max(2, int(_MOST_POINTS ** (1 / len(domain))))
+    shape = [n if is_whole and n is not None else min(few, _FIRST if n is None else n) for n in known]
+    grid = np.indices(shape, dtype=np.int64)
+    return {v: g + low for v, g, low in zip(domain, grid, lows, strict=True)}, is_whole
+
+
+def _two_alike(values: Sequence[Values], grid: Mapping[Var, Values]) -> tuple[int, int] | None:
+    """Two points at which all values are the same: the first that repeats an earlier one, after that."""
+    shape = next(iter(grid.values())).shape
+    places = np.stack([np.broadcast_to(v, shape).ravel() for v in values])
+    _, first, group = np.unique(places, axis=1, return_index=True, return_inverse=True)
+    earliest: Values = first[group.reshape(-1)]
+    repeats: npt.NDArray[np.bool_] = np.not_equal(earliest, np.arange(places.shape[1]))
+    again = np.flatnonzero(repeats)
+    return (int(earliest[again[0]]), int(again[0])) if again.size else None
 
 
 __all__ = ["shared_element"]
