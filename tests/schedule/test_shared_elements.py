@@ -92,3 +92,27 @@ def test_elements_of_their_own_are_free(name: str, at: str) -> None:
 
 def test_sums_without_an_init_may_come_in_any_order() -> None:
     check_schedule(sums("v // 2", init="pass"), STEPS["reorder"])
+
+
+def overlapping(width: int) -> PrimFunc:
+    """Each instance sums into three elements, the next one into those `width` further on."""
+    return from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((6, 4), "float32"), C: T.Buffer((24,), "float32")):
+    for i, k in T.grid(6, 4):
+        with T.block("C"):
+            v, r = T.axis.remap("SR", [i, k])
+            T.reads(C[v * {width}:v * {width} + 3], A[v, r])
+            T.writes(C[v * {width}:v * {width} + 3])
+            with T.init():
+                for c in range(3):
+                    C[v * {width} + c] = T.float32(0)
+            for c in range(3):
+                C[v * {width} + c] = C[v * {width} + c] + A[v, r]
+""")
+
+
+@pytest.mark.parametrize("name", ["reorder", "parallel", "decompose_reduction"])
+def test_regions_of_instances_that_overlap_are_found(name: str) -> None:
+    rejects(overlapping(2), STEPS[name], "C")
+    check_schedule(overlapping(3), STEPS[name])

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tscript.analysis.affine import are_independent, find_digits, tell_all
-from tscript.arith import simplify
+from tscript.analysis.ranges import range_bounds
+from tscript.arith import const_bound, simplify
 from tscript.ir.construct import is_const_int
 from tscript.ir.expr import IntImm, IterVar, PrimExpr, Range, Var
 from tscript.ir.functor import substitute
@@ -54,16 +55,16 @@ _KNOWN: WeakKeyDictionary[Block, str] = WeakKeyDictionary()
 
 
 def _shared_in(block: Block, written: BufferRegion) -> str:
-    starts = [r.min for r in written.region]
-    domain = {a.var: a.dom for a in block.iter_vars if a.iter_type == IterVar.DataPar and a.dom is not None}
-    units: dict[Var, PrimExpr] = {v: r.min for v, r in domain.items() if is_const_int(r.extent, 1)}
-    domain = {v: r for v, r in domain.items() if v not in units}
-    if all(any(e is v for e in starts) for v in domain):
+    axes = {a.var: a.dom for a in block.iter_vars if a.iter_type == IterVar.DataPar and a.dom is not None}
+    units: dict[Var, PrimExpr] = {v: r.min for v, r in axes.items() if is_const_int(r.extent, 1)}
+    domain = {v: r for v, r in axes.items() if v not in units}
+    if domain.keys() <= {r.min for r in written.region if is_const_int(r.extent, 1)}:
         return ""
     unknown = f"its instances are not seen to have elements of `{literal(written.buffer.name)}` of their own"
-    if any(reads_memory(e) for e in starts):
+    if any(reads_memory(r.min) for r in written.region):
         return unknown
-    places = [_moving_part(simplify(substitute(e, units)), domain) for e in starts]
+    element = _with_lanes(written, domain)
+    places = [_moving_part(simplify(substitute(e, units)), domain) for e in element]
     strings = [s for s in (find_digits(e, domain) for e in places) if s is not None]
     if are_independent(strings) and tell_all(strings, domain):
         return ""
@@ -75,9 +76,28 @@ def _shared_in(block: Block, written: BufferRegion) -> str:
     if pair is None:
         return "" if is_whole else unknown
     (first, second) = ({v: IntImm(v.dtype, int(x.ravel()[k])) for v, x in grid.items()} for k in pair)
-    place = ", ".join(str(simplify(substitute(e, {**units, **first}))) for e in starts)
-    one, other = (", ".join(f"{v.name}={n}" for v, n in at.items()) for at in (first, second))
+    place = ", ".join(str(simplify(substitute(e, {**units, **first}))) for e in element)
+    one, other = (", ".join(f"{v.name}={n}" for v, n in at.items() if v in axes) for at in (first, second))
     return f"its instances ({one}) and ({other}) both begin {literal(f'{written.buffer.name}[{place}]')} anew"
+
+
+def _with_lanes(written: BufferRegion, domain: dict[Var, Range]) -> list[PrimExpr]:
+    """Subscripts of any element of a region; the variables that count within it are added to `domain`."""
+    result: list[PrimExpr] = []
+    bounds = range_bounds(domain)
+    for r in written.region:
+        extent: PrimExpr = r.extent
+        if mentions(extent, domain):
+            # No region of the block is larger.
+            high = const_bound(extent, bounds).high
+            extent = extent if high is None else IntImm(extent.dtype, high)
+        if is_const_int(extent, 1):
+            result.append(r.min)
+            continue
+        lane = Var("lane", r.min.dtype)
+        domain[lane] = Range.from_min_extent(IntImm(lane.dtype, 0), extent)
+        result.append(r.min + lane)
+    return result
 
 
 def _moving_part(e: PrimExpr, domain: Mapping[Var, object]) -> PrimExpr:
@@ -108,7 +128,7 @@ def _two_alike(values: Sequence[Values], grid: Mapping[Var, Values]) -> tuple[in
     places = np.stack([np.broadcast_to(v, shape).ravel() for v in values])
     _, first, group = np.unique(places, axis=1, return_index=True, return_inverse=True)
     earliest: Values = first[group.reshape(-1)]
-    repeats: npt.NDArray[np.bool_] = np.not_equal(earliest, np.arange(places.shape[1]))
+    repeats: npt.NDArray[np.bool_] = np.not_equal(earliest, np.arange(earliest.size, dtype=np.int64))
     again = np.flatnonzero(repeats)
     return (int(earliest[again[0]]), int(again[0])) if again.size else None
 
