@@ -19,9 +19,7 @@ import gc
 import importlib
 import importlib.util
 import json
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +27,7 @@ from statistics import median
 from typing import Any, Final
 
 import numpy as np
+from peer import PeerProcess, later_spelling
 
 import tscript
 
@@ -149,15 +148,11 @@ class Peer:
     """An installation of apache-tvm in a process of its own."""
 
     def __init__(self, python: str) -> None:
-        self._folder = tempfile.TemporaryDirectory()  # away from this source tree and its names
-        self._process = subprocess.Popen(
-            [python, "-c", _PEER_PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            cwd=self._folder.name,
-        )  # fmt: skip
+        self._process = PeerProcess([python, "-c", _PEER_PROGRAM])
         cases = [
             {
                 "key": c.key,
-                "source": _later_spelling(c.source),
+                "source": later_spelling(c.source),
                 "arrays": c.arrays,
                 "length": c.length,
                 "scalars": c.scalars,
@@ -165,41 +160,18 @@ class Peer:
             for c in CASES
         ]
         try:
-            self.version: str = self._ask(json.dumps({"cases": cases}))
+            self.version: str = self._process.ask({"cases": cases})
         except BaseException:
             self.close()
             raise
 
-    def _ask(self, line: str) -> Any:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            self._process.stdin.write(line + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # its end says why
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise RuntimeError(f"the peer ended with status {self._process.wait()}; see its message above")
-        return json.loads(answer)
-
     def round(self, number: int) -> Figures:
         """One figure for each call."""
-        return {(case, column): seconds for case, column, seconds in self._ask(str(number))}
+        return {(case, column): seconds for case, column, seconds in self._process.ask(number)}
 
     def close(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            self._process.stdin.close()
-        except BrokenPipeError:
-            pass  # it ended by itself
-        self._process.wait()
-        self._process.stdout.close()
-        self._folder.cleanup()
-
-
-def _later_spelling(text: str) -> str:
-    return text.replace("@T.prim_func", "@T.prim_func(s_tir=True)").strip()
+        self._process.close()
 
 
 def _timed(f: Callable[..., object], args: Sequence[Any], number: int) -> float:

@@ -27,6 +27,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from peer import later_spelling
 
 import tscript
 from tscript.support.config import configure
@@ -210,14 +211,9 @@ def measure(*, runs: int, number: int) -> dict[str, float]:
     return {key: median(samples) for key, samples in seconds.items()}
 
 
-def _later_spelling(text: str) -> str:
-    text = text.replace("@T.prim_func", "@T.prim_func(s_tir=True)")
-    return text.replace("T.block", "T.sblock").replace("T.alloc_buffer", "T.sblock_alloc_buffer").strip()
-
-
 def measure_peer(python: str, *, runs: int, number: int) -> dict[str, float]:
     """The same steps in an installation of apache-tvm 0.25. Raises RuntimeError when it cannot do them."""
-    request = {"kernel": _later_spelling(KERNEL), "tiny": _later_spelling(TINY), "runs": runs, "number": number}
+    request = {"kernel": later_spelling(KERNEL), "tiny": later_spelling(TINY), "runs": runs, "number": number}
     with tempfile.TemporaryDirectory() as folder:  # away from this source tree and its names
         done = subprocess.run(
             [python, "-c", _PEER_PROGRAM], input=json.dumps(request), capture_output=True, text=True, cwd=folder

@@ -6,17 +6,15 @@ ratio is the median, over the rounds, of the ratio in that round, beside that of
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from peer import PeerProcess, later_program
 
 import tscript
 from tscript import library, te
@@ -154,53 +152,23 @@ class Peer:
     """An installation of apache-tvm in a process of its own, which runs one program at a time when told to."""
 
     def __init__(self, python: str, threads: int) -> None:
-        self._folder = tempfile.TemporaryDirectory()  # away from this source tree and its names
-        self._process = subprocess.Popen(
-            [python, str(PEER), str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            cwd=self._folder.name,
-        )  # fmt: skip
+        self._process = PeerProcess([python, str(PEER), str(threads)])
         try:
-            self.version: str = self._ask({})["version"]
+            self.version: str = self._process.ask({})["version"]
         except BaseException:
             self.close()
             raise
-
-    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # its end says why
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise RuntimeError(f"the peer ended with status {self._process.wait()}; see its message above")
-        return json.loads(answer)
 
     def contender(self, func: tscript.tir.PrimFunc) -> Contender | None:
         """The contender that runs a program; None, with a word on standard error, where the peer cannot."""
         buffers = [func.buffer_map[p] for p in func.params]
         shapes = [[[int(e) for e in b.shape], str(b.dtype)] for b in buffers]  # pyright: ignore[reportArgumentType]
-        answer = self._ask({"program": later_spelling(func), "arguments": shapes})
+        answer = self._process.ask({"program": later_program(func), "arguments": shapes})
         if "failure" in answer:
             print(f"TVM: {answer['failure']}", file=sys.stderr)
             return None
-        return lambda number: float(self._ask({"number": number})["seconds"])
+        return lambda number: float(self._process.ask({"number": number})["seconds"])
 
     def close(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            self._process.stdin.close()
-        except BrokenPipeError:
-            pass  # it ended by itself
-        self._process.wait()
-        self._process.stdout.close()
-        self._folder.cleanup()
-
-
-def later_spelling(func: tscript.tir.PrimFunc) -> str:
-    """The program as TVM 0.25 spells it."""
-    lines = [line for line in func.script().splitlines() if "func_attr" not in line and "import" not in line]
-    text = "\n".join(lines).replace("T.block(", "T.sblock(").replace("T.alloc_buffer(", "T.sblock_alloc_buffer(")
-    return "# from tvm.script import tirx as T\n" + text.replace("@T.prim_func", "@T.prim_func(s_tir=True)")
+        self._process.close()

@@ -38,9 +38,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from peer import later_program
 from tune_process import Watch, Worker, WorkerError
 
-import tscript
 from tscript.testing import workloads
 from tscript.testing.workloads import Workload
 
@@ -118,7 +118,7 @@ def job_of(name: str, who: str, settings: Settings, work_dir: Path) -> dict[str,
     return {
         "row": name,
         "own_program": func.script(),
-        "program": peer_program(func),
+        "program": later_program(func),
         "cores": ROWS[name].cores,
         "trials": settings.trials,
         "batch": max(1, min(settings.trials, 64)),
@@ -127,13 +127,6 @@ def job_of(name: str, who: str, settings: Settings, work_dir: Path) -> dict[str,
         "records": RECORDS,
         "who": who,
     }
-
-
-def peer_program(func: tscript.tir.PrimFunc) -> str:
-    """The program in the spelling of today's TVM."""
-    lines = [line for line in func.script().splitlines() if "func_attr" not in line and "import" not in line]
-    text = "\n".join(lines).replace("T.block(", "T.sblock(").replace("@T.prim_func", "@T.prim_func(s_tir=True)")
-    return "# from tvm.script import tirx as T\n" + text
 
 
 def environment(who: str, cores: int) -> dict[str, str]:

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture(scope="module")
-def bench():
+def bench(benchmark_module):
     """The benchmark as a module."""
-    spec = importlib.util.spec_from_file_location("calls", ROOT / "benchmarks" / "calls.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["calls"] = module
-    spec.loader.exec_module(module)
-    return module
+    return benchmark_module("calls")
 
 
 def test_every_call_is_measured(bench, capsys):

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture(scope="module")
-def bench():
+def bench(benchmark_module):
     """The benchmark as a module."""
-    spec = importlib.util.spec_from_file_location("compile_time", ROOT / "benchmarks" / "compile_time.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["compile_time"] = module
-    spec.loader.exec_module(module)
-    return module
+    return benchmark_module("compile_time")
 
 
 def test_every_step_is_measured(bench, capsys):

@@ -5,24 +5,17 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tscript
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-
 
 @pytest.fixture(scope="module")
-def bench():
+def bench(benchmark_module):
     """The benchmark as a module, and those beside it."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        yield importlib.import_module("cpu")
-    finally:
-        sys.path.remove(str(FOLDER))
+    return benchmark_module("cpu")
 
 
 @pytest.fixture(scope="module")

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture(scope="module")
-def bench() -> Any:
+def bench(benchmark_module: Any) -> Any:
     """The benchmark as a module."""
-    path = ROOT / "benchmarks" / "math_functions.py"
-    spec = importlib.util.spec_from_file_location("math_functions", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["math_functions"] = module
-    spec.loader.exec_module(module)
-    return module
+    return benchmark_module("math_functions")
 
 
 def test_a_line_for_each_type(bench: Any, capsys: Any) -> None:

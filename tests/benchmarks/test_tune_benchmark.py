@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import signal
@@ -24,13 +23,9 @@ MOCK = Path(__file__).with_name("tune_mock.py")
 
 
 @pytest.fixture(scope="module")
-def bench():
+def bench(benchmark_module):
     """The benchmark as a module."""
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        yield importlib.import_module("tune")
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+    return benchmark_module("tune")
 
 
 @pytest.fixture
@@ -167,7 +162,7 @@ def test_programs_are_handed_over_whole(bench):
     for row in bench.ROWS.values():
         func = row.make().func
         assert structural_equal(from_source(func.script()), func)
-        text = bench.peer_program(func)
+        text = bench.later_program(func)
         assert "T.sblock(" in text and "T.block(" not in text and "@T.prim_func(s_tir=True)" in text
 
 

@@ -84,9 +84,7 @@ class _Memory:
     loops: tuple[_Loop, ...]
     size: int
     buffers: list[Buffer] = field(default_factory=list[Buffer])
-    accesses: list[tuple[Any, int, tuple[_Loop, ...]]] = field(
-        default_factory=list[tuple[Any, int, "tuple[_Loop, ...]"]]
-    )
+    accesses: list[_Access] = field(default_factory=list[_Access])
 
     def life(self) -> tuple[int, int]:
         """From when to when what is in the memory may matter."""
