@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tscript.ir.buffer import Buffer
-from tscript.schedule.checks import require_copied_in_time, require_stage_pipeline
+from tscript.schedule.checks import require_stage_pipeline
 from tscript.schedule.core import ScheduleCore
 from tscript.schedule.instruction import Arg, InstructionKind, Outputs, Role, attr, block
 from tscript.schedule.layout import MapLike
@@ -56,7 +56,6 @@ def reindex_cache_write(
     found = point_access(s, access, "write")
     require_copy_back(s, found)
     location = _location(s, found)
-    require_copied_in_time(s.state, access.root, access.target, access.buffer, (), location.loop)
     mapping, cache, at = new_place(s, found, index_map)
     copy = copy_in_loops(s, found, location, back=True)
     made = put_copy(s, found, cache, at, cache.name, copy, location, back=True)
